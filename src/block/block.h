@@ -127,6 +127,8 @@ int bq_pop(struct bq *q, struct block **b);
 /* The same without sleeping; -EAGAIN: the queue is open and empty. */
 int bq_try_pop(struct bq *q, struct block **b);
 
+/* A snapshot. Any thread. */
+bool bq_is_empty(struct bq *q);
 /* Accept no more pushes. cause 0: bq_pop() returns the remaining blocks, then 1. cause < 0:
  * bq_pop() returns cause at once. The first error stays, and replaces a clean end. Any thread. */
 void bq_close(struct bq *q, int cause);

@@ -144,3 +144,8 @@ void bq_free(struct bq *q)
 	pthread_mutex_destroy(&q->lock);
 	free(q);
 }
+
+bool bq_is_empty(struct bq *q)
+{
+	return !__atomic_load_n(&q->head, __ATOMIC_ACQUIRE);
+}

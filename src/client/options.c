@@ -213,6 +213,8 @@ const struct option_def rftp_options[] = {
 
 	OPTION_HEADING("Output"),
 	CHOICE("progress", progresses, ON_WIRE | IN_CONF, progress, "show progress (auto)"),
+	FLAG("stats", 0, ON_COPY | IN_CONF, stats,
+	     "all counters at the end: stages, channels, processor time"),
 	STRING("log-file", 0, "FILE", ON_ALL | IN_CONF, log_file,
 	       "append what happens to FILE, each file and the summary, too"),
 	FLAG("json", 0, ON_ALL | IN_CONF, json, "one JSON object per line on standard output"),

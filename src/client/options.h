@@ -40,7 +40,7 @@ struct options {
 
 	/* output */
 	int progress;
-	bool json, quiet;
+	bool json, quiet, stats;
 	char *log_file;
 	int verbose;
 

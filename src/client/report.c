@@ -7,8 +7,10 @@
 #include "client/names.h"
 #include "client/signals.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 
@@ -18,6 +20,7 @@ enum { LINE_MAX_BYTES = 512, DEFAULT_WIDTH = 80 };
 #define PLAIN_EVERY_NS 10000000000ull  /* interval of lines if stderr is not a terminal */
 #define SMOOTH_SECONDS 3.0
 #define CLEAR_LINE "\r\033[K"
+#define SLOWEST_FROM_NS 1000000000ull
 
 /* ---- sums and events ---- */
 
@@ -40,6 +43,10 @@ int totals_add(struct totals *t, const struct transfer_result *r)
 	t->skipped += r->skipped;
 	t->resumed += r->resumed;
 	t->corrected += r->corrected;
+	for (int i = 0; i < STAGES; i++)
+		t->stages[i] += r->stages[i];
+	t->rtt_ns = r->rtt_ns;
+	t->blocks += r->local.blocks > r->remote.blocks ? r->local.blocks : r->remote.blocks;
 	t->removed += r->removed;
 	t->removed_bytes += r->removed_bytes;
 	t->left_out += r->local.left_out + r->remote.left_out; /* only the source counts these */
@@ -92,7 +99,7 @@ json_t *event_started(const struct agreement *a)
 
 json_t *event_progress(const struct transfer_progress *p)
 {
-	return json_pack("{s:s, s:f, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:s*}",
+	return json_pack("{s:s, s:f, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:s*, s:o*}",
 			 "event", "progress",
 			 "seconds", transfer_seconds(p),
 			 "bytes", (json_int_t)p->bytes,
@@ -102,7 +109,8 @@ json_t *event_progress(const struct transfer_progress *p)
 			 "files", (json_int_t)p->files_done,
 			 "failed", (json_int_t)p->files_failed,
 			 "skipped", (json_int_t)p->files_skipped,
-			 "bottleneck", p->bottleneck);
+			 "bottleneck", p->bottleneck,
+			 "share", p->share ? json_real(p->share / 100.0) : NULL);
 }
 
 json_t *event_file(const char *path, uint64_t bytes, enum file_end end)
@@ -145,6 +153,25 @@ json_t *event_retry(unsigned attempt, unsigned wait, const char *text)
 	return obj;
 }
 
+/* The share of each stage, from 0 to 1. */
+static json_t *stages_object(const uint64_t ns[STAGES])
+{
+	json_t *o = json_object();
+	double sum = 0;
+
+	for (int i = 0; i < STAGES; i++)
+		sum += (double)ns[i];
+	for (int i = 0; o && i < STAGES; i++) {
+		char key[32];
+
+		snprintf(key, sizeof(key), "%s", stage_name(i));
+		for (char *c = key; *c; c++)
+			*c = *c == ' ' ? '_' : (char)tolower(*c);
+		json_object_set_new(o, key, json_real(sum > 0 ? (double)ns[i] / sum : 0));
+	}
+	return o;
+}
+
 json_t *event_summary(const struct totals *t, int exit_status, const struct err *e)
 {
 	const struct agreement *a = t->agreed ? &t->agreement : NULL;
@@ -182,6 +209,8 @@ json_t *event_summary(const struct totals *t, int exit_status, const struct err 
 			"corrected", (json_int_t)t->corrected,
 			"removed", (json_int_t)t->removed,
 			"removed_bytes", (json_int_t)t->removed_bytes);
+	if (obj && whole)
+		json_object_set_new(obj, "stages", stages_object(t->stages));
 	if (obj && t->plan) {
 		json_object_set_new(obj, "plan_files", json_number(t->plan_files));
 		json_object_set_new(obj, "plan_bytes", json_number(t->plan_bytes));
@@ -211,6 +240,7 @@ static void progress_fields(char text[NFIELDS][FIELD_BYTES], const struct transf
 						     * end */
 	char done[32], all[32], left[32];
 	double part = 0;
+	int n = 0;
 
 	if (v->bytes_known)
 		part = (double)v->bytes / (double)v->bytes_known;
@@ -242,7 +272,11 @@ static void progress_fields(char text[NFIELDS][FIELD_BYTES], const struct transf
 		snprintf(text[FILES], FIELD_BYTES, "%llu file%s", (unsigned long long)files,
 			 files == 1 ? "" : "s");
 	if (v->bottleneck)
-		snprintf(text[BOTTLENECK], FIELD_BYTES, "(%s)", v->bottleneck);
+		n = snprintf(text[BOTTLENECK], FIELD_BYTES, "(%s", v->bottleneck);
+	if (v->bottleneck && v->share)
+		n += snprintf(text[BOTTLENECK] + n, FIELD_BYTES - (size_t)n, " %u %%", v->share);
+	if (v->bottleneck)
+		snprintf(text[BOTTLENECK] + n, FIELD_BYTES - (size_t)n, ")");
 }
 
 size_t progress_line(char *out, size_t n, const struct transfer_progress *v, double rate,
@@ -730,6 +764,56 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
+static void stats_line(const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void stats_line(const char *name, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "  %-22s ", name);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	putc('\n', stderr);
+}
+
+/* --stats: all counters, one in a line. */
+static void report_stats(const struct totals *t)
+{
+	double sum = 0, gb = (double)t->bytes / 1e9;
+	const struct agreement *a = t->foreign ? NULL : &t->agreement;
+	char text[32];
+
+	stats_line("files", "%" PRIu64 " copied, %" PRIu64 " left alone, %" PRIu64 " failed",
+		   t->files, t->skipped, t->failed);
+	stats_line("names", "%" PRIu64 " removed, %" PRIu64 " left out", t->removed, t->left_out);
+	stats_line("bytes", "%" PRIu64 " sent, %" PRIu64 " were there", t->bytes, t->resumed);
+	stats_line("time", "%.3f s, %s", (double)t->wall_ns / 1e9,
+		   format_rate(text, sizeof(text), totals_rate(t)));
+	stats_line("processor time", "%.2f s here, %.2f s there", (double)t->cpu_local_ns / 1e9,
+		   (double)t->cpu_remote_ns / 1e9);
+	if (gb > 0)
+		stats_line("processor time per GB", "%.2f s here, %.2f s there",
+			   (double)t->cpu_local_ns / 1e9 / gb, (double)t->cpu_remote_ns / 1e9 / gb);
+	if (a) {
+		stats_line("transport", "%s, %u path%s, %s", transport_name(a->transport), a->paths,
+			   plural(a->paths), prot_name(a->prot));
+		stats_line("blocks", "%" PRIu64 " of %u KiB, %u in flight", t->blocks,
+			   a->block >> 10, a->inflight);
+		if (t->rtt_ns)
+			stats_line("round trip", "%.3f ms", (double)t->rtt_ns / 1e6);
+		for (uint32_t i = 0; i < t->nchannels; i++)
+			stats_line(i ? "" : "channels", "%" PRIu64 " bytes", t->channel_bytes[i]);
+		stats_line("channels lost", "%u", t->channels_lost);
+	}
+	stats_line("attempts", "%u", t->retries + 1);
+	for (int i = 0; i < STAGES; i++)
+		sum += (double)t->stages[i];
+	for (int i = 0; a && sum > 0 && i < STAGES; i++)
+		stats_line(i ? "" : "held back by", "%5.1f %% %s", (double)t->stages[i] * 100 / sum,
+			   stage_name(i));
+}
+
 /* The totals of a dry run, whose lines have been printed. */
 static void report_plan(const struct totals *t)
 {
@@ -748,6 +832,7 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 {
 	struct totals *t = &r->totals;
 	char size[32], rate[32], text[256];
+	unsigned percent;
 	int n;
 
 	progress_hide(r, true);
@@ -775,6 +860,10 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 			      format_size(size, sizeof(size), t->resumed),
 			      t->retries ? "when it was tried again" : "already");
 
+	/* Of a moment, samples say little. */
+	if (t->bytes && t->wall_ns >= SLOWEST_FROM_NS && stage_slowest(t->stages, &percent) < STAGES)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", held back by %s (%u %%)",
+			      stage_name(stage_slowest(t->stages, &percent)), percent);
 	if (t->failed)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", %llu failed",
 			 (unsigned long long)t->failed);
@@ -786,6 +875,8 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 		fprintf(stderr, "%s\n", text);
 	if (t->agreed)
 		log_only_there(text);
+	if (r->o->stats && t->agreed && !r->o->json)
+		report_stats(t);
 
 	signals_last_words(NULL);
 	if (r->o->json)

@@ -52,6 +52,9 @@ struct totals {
 	bool foreign;                   /* the last transfer was with a foreign server */
 	uint64_t bytes, files, failed, skipped, resumed, left_out;
 	uint64_t corrected, removed, removed_bytes;
+	uint64_t stages[STAGES];        /* ns */
+	uint64_t rtt_ns;                /* of the last transfer; 0: not known */
+	uint64_t blocks;
 	bool plan;                      /* of a dry run */
 	uint64_t plan_files, plan_bytes; /* to be copied */
 	uint64_t cpu_local_ns, cpu_remote_ns, wall_ns;

@@ -65,6 +65,7 @@ enum bulk_type {
 			     * source */
 	BULK_WALKED = 129,  /* source → sink, empty: no more entries follow; the sink knows the
 			     * total while data arrives */
+	BULK_STAGES = 130,  /* both ways, every second: u64 ns in each state of transfer/shares.h */
 };
 
 /* The head of a frame. get: 0; -EBADMSG: an unknown type below 128, or flags that are not 0;
@@ -296,6 +297,11 @@ int bulk_sum_get(struct buf *b, uint64_t *id, char hex[BULK_SUM_MAX + 1]);
  * last, inclusive. */
 int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y);
 int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y);
+
+/* BULK_STAGES: the ns that the sender has spent in each of its states (transfer/shares.h). */
+#define BULK_STATES 7
+int bulk_stages_put(struct buf *b, const uint64_t ns[BULK_STATES]);
+int bulk_stages_get(struct buf *b, uint64_t ns[BULK_STATES]);
 
 /* BULK_PLACE: u64 id of the entry, u64 st_dev, u64 st_ino; both 0: no directory. */
 int bulk_place_put(struct buf *b, uint64_t id, uint64_t dev, uint64_t ino);

@@ -150,6 +150,16 @@ int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y)
 	return r;
 }
 
+int bulk_stages_put(struct buf *b, const uint64_t ns[BULK_STATES])
+{
+	return put_numbers(b, BULK_STATES, ns);
+}
+
+int bulk_stages_get(struct buf *b, uint64_t ns[BULK_STATES])
+{
+	return get_numbers(b, BULK_STATES, ns);
+}
+
 int bulk_place_put(struct buf *b, uint64_t id, uint64_t dev, uint64_t ino)
 {
 	const uint64_t place[] = { id, dev, ino };

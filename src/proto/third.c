@@ -160,6 +160,30 @@ int third_door_get(struct buf *b, struct third_door *d)
 
 /* ---- progress and files ---- */
 
+const char *stage_name(enum stage_of_transfer s)
+{
+	static const char *const names[] = {
+		"names", "source storage", "source CPU", "credits", "network", "sink CPU",
+		"sink storage", "rate",
+	};
+
+	return names[s];
+}
+
+enum stage_of_transfer stage_slowest(const uint64_t ns[STAGES], unsigned *percent)
+{
+	enum stage_of_transfer most = 0;
+	double sum = 0;
+
+	for (int i = 0; i < STAGES; i++) {
+		sum += (double)ns[i];
+		if (ns[i] > ns[most])
+			most = i;
+	}
+	*percent = sum > 0 ? (unsigned)((double)ns[most] * 100 / sum + 0.5) : 0;
+	return sum > 0 ? most : STAGES;
+}
+
 #define FIELD(member) WIRE_FIELD(struct transfer_progress, member, WIRE_ANY)
 static const struct wire_field progress[] = {
 	FIELD(entries), FIELD(files_done), FIELD(files_failed), FIELD(files_skipped),
@@ -185,6 +209,8 @@ static void wire_progress(struct wire *w, void *msg)
 	wire_block(w, &words, len);
 	if (w->get && words)
 		wire_clean(m->words, sizeof(m->words), words, len);
+	if (!w->get || w->n) /* from version 2.3 on */
+		wire_number(w, &m->p.share);
 }
 
 int third_progress_put(struct buf *b, const struct transfer_progress *p)
@@ -257,12 +283,16 @@ static const struct wire_field result_numbers[] = {
 #define FIELD(member) WIRE_FIELD(struct transfer_result, member, WIRE_ANY)
 static const struct wire_field result_of_sync[] = {
 	FIELD(corrected), FIELD(removed), FIELD(removed_bytes), FIELD(in_the_way),
+	FIELD(stages[0]), FIELD(stages[1]), FIELD(stages[2]), FIELD(stages[3]),
+	FIELD(stages[4]), FIELD(stages[5]), FIELD(stages[6]), FIELD(stages[7]),
 };
+_Static_assert(STAGES == 8, "as result_of_sync");
 #undef FIELD
 
 static void wire_result(struct wire *w, void *msg)
 {
 	struct third_result *r = msg;
+	bool any = r->of.corrected || r->of.removed || r->of.in_the_way;
 
 	wire_errno(w, &r->code, true);
 	wire_upto(w, &r->where, THIRD_CLIENT);
@@ -283,7 +313,9 @@ static void wire_result(struct wire *w, void *msg)
 		return;
 	wire_number(w, &r->of.touched);
 	wire_bool(w, &r->of.resumable);
-	if (w->get ? w->n : r->of.corrected || r->of.removed || r->of.in_the_way)
+	for (int i = 0; i < STAGES; i++)
+		any |= r->of.stages[i] != 0;
+	if (w->get ? w->n : any)
 		wire_fields(w, &r->of, result_of_sync);
 }
 

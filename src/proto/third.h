@@ -85,6 +85,16 @@ int third_door_get(struct buf *b, struct third_door *d);
 
 /* BULK_STARTED: agreement_put and agreement_get. */
 
+/* The stages that can hold a transfer back. */
+enum stage_of_transfer {
+	STAGE_NAMES, STAGE_SOURCE_STORAGE, STAGE_SOURCE_CPU, STAGE_CREDITS, STAGE_NETWORK,
+	STAGE_SINK_CPU, STAGE_SINK_STORAGE, STAGE_RATE, STAGES,
+};
+/* In words, such as "source storage"; static. */
+const char *stage_name(enum stage_of_transfer s);
+/* The stage with the largest share, and that share in percent; STAGES: no time was measured. */
+enum stage_of_transfer stage_slowest(const uint64_t ns[STAGES], unsigned *percent);
+
 /* BULK_PROGRESS. */
 #define THIRD_WORDS_MAX 63
 struct transfer_progress {
@@ -94,8 +104,10 @@ struct transfer_progress {
 	uint64_t bytes_known;   /* of all entries so far; final when walked */
 	bool walked;
 	uint64_t ns;            /* since the transfer began */
-	/* A few words for people, valid during the callback; NULL: not known. */
+	/* stage_name() of the stage that holds the transfer back, valid during the callback; NULL:
+	 * not known. */
 	const char *bottleneck;
+	uint32_t share;         /* its share of the last seconds, in percent; 0: not known */
 };
 
 static inline double transfer_seconds(const struct transfer_progress *p)
@@ -168,10 +180,11 @@ struct transfer_result {
 	uint64_t touched;                  /* failed files with a changed ctime: a retry may
 					    * succeed */
 	bool resumable;                    /* aborted; a part and its journal hold data */
-	/* Of BULK_F_SYNC; sent only if one is not 0. */
+	/* Of BULK_F_SYNC. This and the rest is sent only if one is not 0. */
 	uint64_t corrected;                /* of skipped: files whose attributes were corrected */
 	uint64_t removed, removed_bytes;   /* names */
 	uint64_t in_the_way;               /* of removed: another transfer must put files there */
+	uint64_t stages[STAGES];           /* ns for which each held the transfer back */
 };
 
 /* BULK_RESULT. */

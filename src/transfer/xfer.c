@@ -16,6 +16,7 @@ void xfer_init(struct xfer *x)
 	cond_init(&x->changed);
 	pthread_mutex_init(&x->tick_lock, NULL);
 	cond_init(&x->tick);
+	shares_init(&x->shares);
 	x->started_ns = now_ns();
 	x->cpu_start_ns = cpu_ns();
 	atomic_store(&x->heard_ns, x->started_ns);
@@ -55,6 +56,7 @@ void xfer_destroy(struct xfer *x)
 	pthread_mutex_destroy(&x->words_lock);
 	pthread_mutex_destroy(&x->event_lock);
 	pthread_mutex_destroy(&x->lock);
+	shares_destroy(&x->shares);
 }
 
 int xfer_send(struct xfer *x, uint8_t type, struct buf *b)
@@ -456,6 +458,8 @@ static int xfer_on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err
 		return x->inband ? inband_path_data(x->inband, p) : -EPROTO;
 	case BULK_CREDIT:
 		return x->inband ? inband_path_credit(x->inband, p) : -EPROTO;
+	case BULK_STAGES:
+		return shares_get(&x->shares, p);
 	default:
 		if (type >= BULK_SKIPPED && type != x->role->optional)
 			return 0;
@@ -607,12 +611,35 @@ static void add_ahead(struct xfer *x, struct transfer_progress *p)
 	p->bytes = p->bytes_kept + carried;
 }
 
+static const char *slowest_now(struct xfer *x, uint32_t *percent)
+{
+	enum stage_of_transfer most;
+	uint64_t ns[STAGES];
+
+	shares_of(&x->shares, x->source, true, ns);
+	most = stage_slowest(ns, percent);
+	return most == STAGES ? NULL : stage_name(most);
+}
+
+static void xfer_sample(struct xfer *x)
+{
+	struct side_sample sample;
+
+	if (shares_due(x, &sample))
+		shares_add(&x->shares, x->role->state(x, &sample), sample.ns);
+}
+
+static int xfer_send_stages(struct xfer *x)
+{
+	struct buf *b CLEANUP_BUF = buf_new(SIDE_STATES * 8);
+	int r = b ? shares_put(&x->shares, b) : -ENOMEM;
+
+	return r ? r : xfer_send(x, BULK_STAGES, b);
+}
+
 static void xfer_show_progress(struct xfer *x)
 {
-	uint64_t ns = now_ns() - x->started_ns, rate = x->c->request.rate;
-	/* The count includes only whole blocks: one more may be almost complete. */
-	double bytes = (double)(atomic_load(&x->count.bytes) + x->agr.block);
-	bool at_rate = rate && bytes >= (double)rate * (double)ns / 1e9 * 7 / 8;
+	uint64_t ns = now_ns() - x->started_ns;
 	struct transfer_progress p;
 
 	if (!x->c->events.progress && !x->c->watch)
@@ -626,9 +653,9 @@ static void xfer_show_progress(struct xfer *x)
 		.bytes = atomic_load(&x->count.bytes) + atomic_load(&x->count.bytes_kept),
 		.bytes_known = atomic_load(&x->count.bytes_known),
 		.walked = atomic_load(&x->walked) || atomic_load(&x->sent),
-		.bottleneck = at_rate ? "rate" : x->role->bottleneck(x),
 		.ns = ns,
 	};
+	p.bottleneck = slowest_now(x, &p.share);
 	add_ahead(x, &p);
 	XFER_EVENT(x, progress, &p);
 	if (x->c->watch)
@@ -677,10 +704,13 @@ static void *ticker_main(void *arg)
 		if (!xfer_failed(x) && x->c->stop >= 0 && poll_fd(x->c->stop, POLLIN, 0) > 0)
 			xfer_fail(x, -EINTR, "interrupted");
 
+		xfer_sample(x);
 		if (!xfer_failed(x))
 			r = x->role->tick(x);
 		if (!r && now - beat > BEAT_MS * 1000000ull && !xfer_failed(x)) {
 			r = send_beat(x, false);
+			if (!r)
+				r = xfer_send_stages(x);
 			beat = now;
 		} else if (!r && stamped && !xfer_failed(x)) {
 			r = send_beat(x, true);
@@ -764,7 +794,9 @@ static int send_summary(struct xfer *x)
 
 	say_abort(x);
 	x->said_end = true;
-	r = xfer_send_counts(x, BULK_SUMMARY, 0, 0);
+	r = xfer_failed(x) ? 0 : xfer_send_stages(x);
+	if (!r)
+		r = xfer_send_counts(x, BULK_SUMMARY, 0, 0);
 	return r ? r : xfer_send(x, BULK_END, NULL);
 }
 
@@ -837,6 +869,7 @@ void xfer_result(struct xfer *x, struct transfer_result *r)
 	r->removed = atomic_load(&x->count.removed);
 	r->removed_bytes = atomic_load(&x->count.removed_bytes);
 	r->in_the_way = atomic_load(&x->count.in_the_way);
+	shares_of(&x->shares, x->source, false, r->stages);
 	r->nchannels = 0;
 	for (uint32_t i = 0; i < (r->fell_back ? x->nroutes : x->npaths); i++)
 		for (uint32_t c = 0; x->paths[i] && c < x->paths[i]->nchannels; c++)

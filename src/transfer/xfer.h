@@ -5,6 +5,7 @@
 #define RFTP_TRANSFER_XFER_H
 
 #include "transfer/seal.h"
+#include "transfer/shares.h"
 #include "transfer/placement/placement.h"
 #include "transfer/transfer.h"
 
@@ -69,8 +70,10 @@ struct xfer_role {
 	void (*cancel)(struct xfer *x);
 	/* May the peer send BULK_END now? Before that its END is an error. */
 	bool (*may_end)(struct xfer *x);
-	/* The slowest part, in a few words for people; a static string. */
-	const char *(*bottleneck)(struct xfer *x);
+	/* The state of this side, for a sample. The ticker's thread. */
+	enum side_state (*state)(struct xfer *x, const struct side_sample *sample);
+	/* The readers or writers. */
+	const struct file_threads *(*threads)(struct xfer *x);
 	/* After a failure: the next run can use a part of a file. */
 	bool (*resumable)(struct xfer *x);
 };
@@ -151,6 +154,7 @@ struct xfer {
 	atomic_bool sent;                    /* BULK_SENT was sent, or received */
 	_Atomic uint64_t touched;            /* failed files with a changed ctime: another attempt
 					      * may succeed */
+	struct shares shares;
 	_Atomic uint32_t channels_lost;
 	atomic_uchar channel_ends[CHANNELS_MAX]; /* flags of enum channel_end, xfer.c */
 	atomic_int lost_why[CHANNELS_MAX];   /* positive errno: the ticker will report it */

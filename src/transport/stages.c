@@ -144,6 +144,11 @@ int stage_join(struct stage *s)
 	return s->error;
 }
 
+uint64_t stage_cpu_ns(const struct stage *s)
+{
+	return thread_cpu_ns(s->thread);
+}
+
 void stage_free(struct stage *s)
 {
 	free(s);

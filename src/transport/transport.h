@@ -578,6 +578,8 @@ void stage_abort(struct stage *s);
 /* Wait for the end. 0 when all blocks are acknowledged, or the first error. Once. */
 int stage_join(struct stage *s);
 void stage_free(struct stage *s); /* after the join */
+/* The processor time of its thread. Before the join. */
+uint64_t stage_cpu_ns(const struct stage *s);
 
 /* The fault points corrupt and corrupt-head, for a block that has just arrived with payload
  * bytes. True: a bit of the number in its head is flipped. */

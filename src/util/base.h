@@ -99,6 +99,14 @@ static inline uint64_t now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
+/* CPU time of a thread that was not joined yet, in nanoseconds. */
+static inline uint64_t thread_cpu_ns(pthread_t thread)
+{
+	clockid_t id;
+
+	return pthread_getcpuclockid(thread, &id) ? 0 : clock_ns(id);
+}
+
 /* User and system CPU time of this process so far, in nanoseconds. */
 static inline uint64_t cpu_ns(void)
 {

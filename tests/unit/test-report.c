@@ -69,6 +69,7 @@ static void test_totals(void **state)
 		.resumed = 10, .wall_ns = 2000000000, .nchannels = 2, .channels_lost = 1,
 		.local.cpu_ns = 500000000, .remote.cpu_ns = 250000000,
 		.corrected = 1, .removed = 2, .removed_bytes = 5,
+		.stages = { [STAGE_NETWORK] = 3, [STAGE_RATE] = 1 },
 	};
 	struct totals t = { .retries = 1, .plan = true, .plan_files = 7, .plan_bytes = 8 };
 
@@ -84,7 +85,9 @@ static void test_totals(void **state)
 		"\"resumed\":20,\"left_out\":0,\"cpu_seconds_remote\":0.5,"
 		"\"channels\":[600,400,600,400],\"channels_lost\":2,"
 		"\"fell_back\":false,\"retries\":1,\"corrected\":2,\"removed\":4,"
-		"\"removed_bytes\":10,\"plan_files\":7,\"plan_bytes\":8}");
+		"\"removed_bytes\":10,\"stages\":{\"names\":0.0,\"source_storage\":0.0,"
+		"\"source_cpu\":0.0,\"credits\":0.0,\"network\":0.75,\"sink_cpu\":0.0,"
+		"\"sink_storage\":0.0,\"rate\":0.25},\"plan_files\":7,\"plan_bytes\":8}");
 	totals_clear(&t);
 }
 

@@ -230,7 +230,9 @@ static void test_results(void **state)
 	struct third_result *back = malloc(sizeof(*back));
 
 	assert_int_equal(third_progress_put(a, &p), 0);
-	assert_int_equal(codec_truncations(a, get_progress, &p_back, sizeof(p_back)), buf_len(a));
+	/* Before version 2.3 the message ended 4 bytes earlier. */
+	assert_int_equal(codec_truncations(a, get_progress, &p_back, sizeof(p_back)),
+			 buf_len(a) - 4);
 	assert_int_equal(get_progress(a, &p_back), 0);
 	assert_true(p_back.walked && p_back.bytes == 2 && p_back.ns == 3);
 	assert_string_equal(p_back.bottleneck, "sink");

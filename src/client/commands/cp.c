@@ -49,7 +49,6 @@ struct cp {
 	/* Guards the members below, the members told and over of both sides while their threads
 	 * run, and the calls of to_report's functions. */
 	pthread_mutex_t lock;
-	struct transfer_progress at_sink;
 	double sink_event_at;            /* the time of the last event of the sink, in seconds */
 	int done;                        /* an eventfd: a side has ended */
 };
@@ -121,33 +120,21 @@ static void cp_on_started(void *arg, const struct agreement *a)
 	c->to_report.started(c->to_report.arg, a);
 }
 
-/* Report progress. The source cannot tell network and sink apart as bottlenecks: the sink's own
- * progress decides. */
+/* Report progress. */
 static void cp_on_source(void *arg, const struct transfer_progress *p)
 {
 	struct cp *c = arg;
-	struct transfer_progress both = *p;
-	const char *sink;
 	LOCK_GUARD(guard, &c->lock);
 
-	sink = c->at_sink.bottleneck;
-	if (p->bottleneck && !strcmp(p->bottleneck, "network or sink") && sink)
-		both.bottleneck = strcmp(sink, "sink") ? "network" : "sink";
-	c->to_report.progress(c->to_report.arg, &both);
+	c->to_report.progress(c->to_report.arg, p);
 }
 
 static void cp_on_sink(void *arg, const struct transfer_progress *p)
 {
-	static const char *const known[] = { "sink", "source or network", "rate" };
 	struct cp *c = arg;
 	json_t *obj;
 	LOCK_GUARD(guard, &c->lock);
 
-	c->at_sink = *p;
-	c->at_sink.bottleneck = NULL;
-	for (size_t i = 0; p->bottleneck && i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strcmp(p->bottleneck, known[i]))
-			c->at_sink.bottleneck = known[i];
 	if (!c->o->json || transfer_seconds(p) - c->sink_event_at < JSON_EVERY_SECONDS)
 		return;
 	c->sink_event_at = transfer_seconds(p);
@@ -579,7 +566,6 @@ static int cp_once(void *arg, unsigned attempt, struct transfer_result *r, struc
 	int rc;
 
 	(void)attempt;
-	memset(&c->at_sink, 0, sizeof(c->at_sink));
 	c->sink_event_at = 0;
 	for (int i = 0; i < 2; i++) {
 		sides[i]->asked = sides[i]->told = sides[i]->over = false;

@@ -6,12 +6,13 @@ static char checked; /* its address is block.user of each checked block */
 
 /* ---- returning blocks ---- */
 
-/* The path on which *b arrived. If *b is a copy in the staging pool, *b becomes the original
- * block. */
+/* A writer returns *b: to the path on which it arrived. If *b is a copy in the staging pool, *b
+ * becomes the original block. */
 static struct path *sink_path_of(struct sink *s, struct block **b)
 {
 	uint32_t i = 0;
 
+	atomic_fetch_sub(&s->writers.held, 1);
 	for (;; i++) {
 		struct staging *staging = s->x.staging[i];
 
@@ -118,6 +119,7 @@ bool sink_park(struct sink *s, struct block *b)
 		return false;
 	b->next = s->writers.parked;
 	s->writers.parked = b;
+	atomic_fetch_sub(&s->writers.held, 1);
 	return true;
 }
 

@@ -149,12 +149,28 @@ static void sink_cancel(struct xfer *x)
 	xfer_abort_stages(x);
 }
 
-static const char *sink_bottleneck(struct xfer *x)
+static const struct file_threads *sink_threads(struct xfer *x)
+{
+	return &sink_of(x)->writers.threads;
+}
+
+/* The sink is behind while blocks wait for its writers, or these hold most of its buffers, or only
+ * its commit threads have work. */
+static enum side_state sink_state(struct xfer *x, const struct side_sample *sample)
 {
 	struct sink *s = sink_of(x);
-	uint64_t all = (now_ns() - x->started_ns) * s->writers.threads.n;
+	uint32_t buffers = x->agr.sink_blocks * x->npaths;
+	bool busy = !bq_is_empty(s->writers.arrived) ||
+		    2 * atomic_load(&s->writers.held) >= buffers;
 
-	return atomic_load(&s->writers.wait_ns) > all / 2 ? "source or network" : "sink";
+	if (atomic_load(&x->sent)) {
+		LOCK_GUARD(guard, &s->commits.lock);
+
+		busy |= s->commits.jobs || s->commits.busy;
+	}
+	if (busy)
+		return sample->files_on_cpu ? SIDE_CPU : SIDE_STORAGE;
+	return sample->path_on_cpu ? SIDE_CPU : SIDE_IDLE;
 }
 
 static bool all_over(struct xfer *x)
@@ -337,6 +353,7 @@ static int sink_start(struct xfer *x, struct err *e)
 /* Stop the stages from first to last. Afterwards no block is in flight. */
 static void sink_drain(struct sink *s)
 {
+	shares_stop(&s->x.shares);
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		struct stage *receiver = s->x.stages[i];
 		int r;
@@ -395,7 +412,8 @@ static const struct xfer_role sink_role = {
 	.tick = sink_tick,
 	.cancel = sink_cancel,
 	.may_end = all_over,
-	.bottleneck = sink_bottleneck,
+	.state = sink_state,
+	.threads = sink_threads,
 	.resumable = sink_resumable,
 };
 

@@ -462,11 +462,12 @@ static int writer_put_block(struct writer *w, struct block *b)
 static int writer_next_block(struct writer *w, struct block **b)
 {
 	struct sink *s = w->s;
-	uint64_t t;
 	int r;
 
 	for (;;) {
 		r = bq_try_pop(s->writers.arrived, b);
+		if (!r)
+			atomic_fetch_add(&s->writers.held, 1);
 		if (r != -EAGAIN)
 			return r;
 		if (!io_inflight(w->thread.io))
@@ -476,9 +477,9 @@ static int writer_next_block(struct writer *w, struct block **b)
 			return r;
 	}
 
-	t = now_ns();
 	r = bq_pop(s->writers.arrived, b);
-	atomic_fetch_add_explicit(&s->writers.wait_ns, now_ns() - t, memory_order_relaxed);
+	if (!r)
+		atomic_fetch_add(&s->writers.held, 1);
 	return r;
 }
 

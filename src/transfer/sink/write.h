@@ -37,7 +37,9 @@ struct sink_writers {
 	pthread_mutex_t lock;
 	struct block *parked;          /* guarded by lock: blocks that wait for their entries */
 	struct numbers *numbers;       /* guarded by lock */
-	_Atomic uint64_t bad_blocks, wait_ns;
+	_Atomic uint64_t bad_blocks;
+	_Atomic uint32_t held;         /* blocks that writers have taken and not returned; parked
+				        * ones do not count */
 	/* Standard output; used by its only writer, which writes blocks in the order of their
 	 * numbers. */
 	struct stdout_writer out;

@@ -256,6 +256,13 @@ bool plan_expects(struct plan *p)
 	return p->expected;
 }
 
+bool plan_is_idle(struct plan *p)
+{
+	LOCK_GUARD(guard, &p->lock);
+
+	return !p->active && !first_ready(p) && (!p->closed || p->expected);
+}
+
 void plan_close(struct plan *p)
 {
 	LOCK_GUARD(guard, &p->lock);

@@ -155,6 +155,8 @@ uint32_t plan_limited(const struct plan *p);
 void plan_expect(struct plan *p);
 void plan_unexpect(struct plan *p);
 bool plan_expects(struct plan *p);
+/* True: nothing can be given out, because names or verdicts are missing. Any thread. */
+bool plan_is_idle(struct plan *p);
 /* The walk is over. */
 void plan_close(struct plan *p);
 /* Failure: all readers get PLAN_END. */

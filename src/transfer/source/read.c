@@ -249,7 +249,6 @@ static struct block *reader_block(struct reader *r)
 {
 	struct source *s = r->s;
 	struct block *b = source_try_block(s);
-	uint64_t t;
 
 	if (b)
 		return b;
@@ -264,10 +263,7 @@ static struct block *reader_block(struct reader *r)
 	if (flush_open(r))
 		return NULL;
 
-	t = now_ns();
-	b = source_block(s);
-	atomic_fetch_add_explicit(&s->reader_wait_ns, now_ns() - t, memory_order_relaxed);
-	return b;
+	return source_block(s);
 }
 
 /* The block for a piece of the plan. */
@@ -584,7 +580,6 @@ static enum plan_answer next_work(struct reader *r, struct plan_work *w)
 	uint32_t most = plan_limited(s->plan), room = s->x.agr.block;
 	bool holding = r->open || io_inflight(r->thread.io);
 	enum plan_answer a;
-	uint64_t t;
 
 	if (*s->x.c->request.sum && !r->spare) {
 		r->spare = reader_block(r);
@@ -596,10 +591,7 @@ static enum plan_answer next_work(struct reader *r, struct plan_work *w)
 	a = plan_next(s->plan, r->mine, room, false, w);
 	if (a != PLAN_IDLE || holding)
 		return a;
-	t = now_ns();
-	a = plan_next(s->plan, r->mine, room, true, w);
-	atomic_fetch_add_explicit(&s->plan_wait_ns, now_ns() - t, memory_order_relaxed);
-	return a;
+	return plan_next(s->plan, r->mine, room, true, w);
 }
 
 /* Finish all pieces and blocks that this reader holds. */
@@ -650,6 +642,7 @@ static void reader_run(struct file_thread *t)
 	if (r->spare)
 		pool_put(steal_ptr(&r->spare));
 	atomic_fetch_add(&r->s->readers_done, 1);
+	xfer_changed(&r->s->x);
 }
 
 static int reader_begin(struct file_thread *t, unsigned i)

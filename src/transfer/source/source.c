@@ -134,16 +134,37 @@ static void source_cancel(struct xfer *x)
 	pthread_cond_broadcast(&s->acked_more);
 }
 
-static const char *source_bottleneck(struct xfer *x)
+static const struct file_threads *source_threads(struct xfer *x)
+{
+	return &source_of(x)->readers;
+}
+
+/* Blocks that are numbered and not acknowledged: more than the sink has buffers? */
+static bool credits_are_out(struct source *s)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	return atomic_load(&s->x.count.blocks) - s->acks >=
+	       (uint64_t)s->x.agr.sink_blocks * s->x.npaths;
+}
+
+static enum side_state source_state(struct xfer *x, const struct side_sample *sample)
 {
 	struct source *s = source_of(x);
-	uint64_t all = (now_ns() - x->started_ns) * s->readers.n;
+	bool free_block = false, ready = false;
 
-	if (atomic_load(&s->readers_done) == s->readers.n) /* all remaining bytes are in flight */
-		return "network or sink";
-	if (atomic_load(&s->plan_wait_ns) > all / 2)
-		return "entries";
-	return atomic_load(&s->reader_wait_ns) > all / 3 ? "network or sink" : "source";
+	for (uint32_t i = 0; i < x->nroutes; i++) {
+		free_block |= x->pools[i] && pool_free_blocks(x->pools[i]);
+		ready |= s->ready[i] && !bq_is_empty(s->ready[i]);
+	}
+	if (x->c->request.rate && pace_wait_ns(&s->pace, now_ns()))
+		return SIDE_RATE;
+	if (free_block && atomic_load(&s->readers_done) < s->readers.n)
+		return plan_is_idle(s->plan) ? SIDE_NAMES :
+		       sample->files_on_cpu ? SIDE_CPU : SIDE_STORAGE;
+	if (ready && sample->path_on_cpu) /* a sender is as fast as its processor */
+		return SIDE_CPU;
+	return ready && credits_are_out(s) ? SIDE_CREDITS : SIDE_FLIGHT;
 }
 
 static bool source_may_end(struct xfer *x)
@@ -204,7 +225,7 @@ void source_acked(struct source *s, uint64_t number)
 	LOCK_GUARD(guard, &s->lock);
 	uint64_t low = s->acked.low;
 
-	numbers_add(&s->acked, number);
+	s->acks += numbers_add(&s->acked, number) == 1;
 	if (s->acked.low != low)
 		pthread_cond_broadcast(&s->acked_more);
 }
@@ -306,6 +327,13 @@ static bool sink_has_summed(struct xfer *x)
 	return x->peer_summed;
 }
 
+static bool readers_are_done(struct xfer *x)
+{
+	struct source *s = source_of(x);
+
+	return atomic_load(&s->readers_done) == s->readers.n;
+}
+
 /* Join the stages, first to last. Over TCP the source sends SENT while the channels close, which
  * saves a round trip; over RDMA afterwards. */
 static void source_complete(struct xfer *x)
@@ -315,6 +343,8 @@ static void source_complete(struct xfer *x)
 
 	if (s->walker_on)
 		pthread_join(s->walker, NULL);
+	xfer_wait(x, readers_are_done);
+	shares_stop(&x->shares);
 	file_threads_join(&s->readers);
 
 	/* A block may change its path until it is acknowledged, so no queue may be closed
@@ -364,7 +394,8 @@ static const struct xfer_role source_role = {
 	.tick = source_tick,
 	.cancel = source_cancel,
 	.may_end = source_may_end,
-	.bottleneck = source_bottleneck,
+	.state = source_state,
+	.threads = source_threads,
 	.resumable = source_resumable,
 };
 

@@ -77,11 +77,11 @@ struct source {
 	/* Numbers of acknowledged blocks, guarded by lock: the sink remembers only a limited number
 	 * above the lowest missing one. */
 	struct numbers acked;
+	uint64_t acks;                 /* their number */
 	pthread_cond_t acked_more;
 	/* x.count.blocks, the next number, changes under lock. */
 
 	_Atomic unsigned readers_done; /* readers that have nothing more to read */
-	_Atomic uint64_t reader_wait_ns, plan_wait_ns; /* for the bottleneck */
 };
 
 void source_init(struct source *s);

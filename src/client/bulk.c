@@ -283,6 +283,15 @@ static enum exit_status attempts_give_up(const struct attempts *a, bool resumabl
 	return status;
 }
 
+/* Let the next attempt skip the files that are committed. */
+static void attempts_recall(struct attempts *a)
+{
+	if (!a->committed)
+		return;
+	committed_recall(a->committed);
+	a->request->flags |= BULK_F_AGAIN;
+}
+
 enum exit_status attempts_run(struct attempts *a, const struct err *setup)
 {
 	bool reached = false, resumable = false, passed = false;
@@ -314,11 +323,17 @@ enum exit_status attempts_run(struct attempts *a, const struct err *setup)
 		if (!rc && rereads && r.touched) {
 			err_set(&e, -EAGAIN, "%llu file%s changed while being read",
 				(unsigned long long)r.touched, r.touched == 1 ? "" : "s");
-		} else if (!rc && r.in_the_way && !(a->request->flags & BULK_F_DRY_RUN) && !passed) {
+		} else if (!rc && r.in_the_way && !passed &&
+			   !(a->request->flags & BULK_F_DRY_RUN)) {
 			/* What was in the way of files has been removed: now send the files. */
 			passed = true;
 			report_pass(a->report, &r);
+			attempts_recall(a);
 			continue;
+		} else if (!rc && r.in_the_way && passed) {
+			report_result(a->report, &r);
+			log_error("names are in the way of files again: run the command once more");
+			return EXIT_SOME_FAILED;
 		} else if (!rc) {
 			report_result(a->report, &r);
 			return r.failed ? EXIT_SOME_FAILED : EXIT_DONE;
@@ -328,10 +343,7 @@ enum exit_status attempts_run(struct attempts *a, const struct err *setup)
 		}
 
 		report_retry(a->report, attempt, again_wait(attempt), &e);
-		if (a->committed) {
-			committed_recall(a->committed);
-			a->request->flags |= BULK_F_AGAIN;
-		}
+		attempts_recall(a);
 		nanosleep(&pause, NULL); /* a signal ends the pause or the program */
 	}
 }

@@ -713,9 +713,8 @@ void report_result(struct report *r, const struct transfer_result *res)
 	atomic_store(&r->begun, false);
 	report_set_last_words(r);
 
-	if (r->o->delete && all.failed && !r->o->force)
-		log_warn("nothing was removed, because not everything could be copied; --force "
-			 "removes nevertheless");
+	if (r->o->delete && all.failed && !all.removed)
+		log_warn("nothing was removed, because not everything went well");
 
 	/* Names left out by the server. If this side is the source, each one has been reported
 	 * already. */

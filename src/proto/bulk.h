@@ -270,7 +270,9 @@ int bulk_xattr_next(const uint8_t *x, uint32_t len, uint32_t *pos, const char **
  * BULK_DIGEST, and then the sink sends another verdict. */
 enum bulk_verdict {
 	VERDICT_SEND = 1, VERDICT_SKIP = 2, VERDICT_RUNS = 3, VERDICT_DIGEST = 4,
-	VERDICT_CORRECT = 5, /* with BULK_F_SYNC: as SKIP, and the file's attributes are corrected */
+	/* With BULK_F_SYNC. As SKIP: the file's attributes are corrected; or something is in its way,
+	 * and will be removed, if the source can read the file. */
+	VERDICT_CORRECT = 5, VERDICT_LATER = 6,
 };
 
 /* BULK_VERDICTS: pairs of u64 id, u8 verdict, to the end of the frame. */

@@ -49,7 +49,7 @@ int bulk_verdict_get(struct buf *b, uint64_t *id, uint8_t *verdict)
 	struct wire w = wire_of(b);
 
 	wire_number(&w, id);
-	wire_upto(&w, verdict, VERDICT_CORRECT);
+	wire_upto(&w, verdict, VERDICT_LATER);
 	if (!*id || *verdict < VERDICT_SEND)
 		w.bad = true;
 	if (w.bad)

@@ -325,8 +325,7 @@ static void wire_rule(struct wire *w, struct filter *f, size_t i)
 	free(pattern);
 }
 
-/* A length precedes the filter, so that a later minor version can append to it. */
-static void wire_filter(struct wire *w, void *msg)
+static void filter_body(struct wire *w, void *msg)
 {
 	struct filter *f = msg;
 	uint32_t n = (uint32_t)f->n;
@@ -338,6 +337,12 @@ static void wire_filter(struct wire *w, void *msg)
 	wire_count(w, &n, FILTER_RULES_MAX);
 	for (size_t i = 0; !w->bad && i < n; i++)
 		wire_rule(w, f, i);
+}
+
+/* A length precedes the filter, so that a later minor version can append to it. */
+void wire_filter(struct wire *w, void *msg)
+{
+	wire_nested(w, filter_body, msg, BULK_FILTER_MAX);
 }
 
 static void sync_body(struct wire *w, void *msg)
@@ -359,7 +364,7 @@ void wire_sync(struct wire *w, void *msg)
 static void request_options(struct wire *w, struct bulk_request *r)
 {
 	if (r->flags & BULK_F_FILTER)
-		wire_nested(w, wire_filter, &r->filter, BULK_FILTER_MAX);
+		wire_filter(w, &r->filter);
 	if (r->flags & BULK_F_SYNC)
 		wire_sync(w, &r->sync);
 	if (r->flags & BULK_F_SUMS)

@@ -62,6 +62,7 @@ void third_take_clear(struct third_take *t)
 {
 	free(t->base);
 	free(t->sync.trash);
+	filter_clear(&t->filter);
 	t->base = t->sync.trash = NULL;
 }
 
@@ -75,6 +76,8 @@ static void take_body(struct wire *w, struct third_take *t)
 	wire_path(w, &t->base);
 	if (t->request_flags & BULK_F_SYNC)
 		wire_sync(w, &t->sync);
+	if (t->request_flags & BULK_F_FILTER)
+		wire_filter(w, &t->filter);
 }
 
 static void wire_take(struct wire *w, void *msg)

@@ -59,7 +59,9 @@ struct third_take {
 	uint32_t seconds;        /* to wait for the source, at most; 0: the sink decides */
 	char pin[THIRD_PIN_MAX + 1];
 	char *base;
-	struct bulk_sync sync;   /* with BULK_F_SYNC: that of the request */
+	/* With BULK_F_SYNC and BULK_F_FILTER: those of the client, which count. */
+	struct bulk_sync sync;
+	struct filter filter;
 };
 
 void third_take_clear(struct third_take *t);

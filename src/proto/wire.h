@@ -84,7 +84,8 @@ void wire_errno(struct wire *w, int *code, bool zero_allowed);
 wire_fn wire_agreement;
 wire_fn wire_offer;
 wire_fn wire_counts;
-wire_fn wire_sync; /* a struct bulk_sync */
+wire_fn wire_sync;   /* a struct bulk_sync */
+wire_fn wire_filter; /* a struct filter */
 /* A request, decoded with its checks: 0, -EBADMSG, -ENOMEM, or -EPROTONOSUPPORT with text. The
  * caller clears r after any result. */
 wire_fn wire_request;

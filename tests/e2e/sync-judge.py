@@ -89,7 +89,7 @@ def change(top, often):
                 os.chown(path, chance.choice([0, 1, 65534]), 0) if os.geteuid() == 0 else None
 
 
-def print_of(top, src):
+def print_of(top, src, rules):
     """All that must be equal, by path. A directory that the source does not have stays only if names
     in it are excluded; removing others has changed its time."""
     found, first = {}, {}
@@ -100,7 +100,8 @@ def print_of(top, src):
         if stat.S_ISREG(st.st_mode):
             with open(path, 'rb') as file:
                 content = hashlib.sha256(file.read()).hexdigest()
-            group = first.setdefault(st.st_ino, name)
+            # rsync also keeps links to excluded names.
+            group = None if rules else first.setdefault(st.st_ino, name)
         gone = stat.S_ISDIR(st.st_mode) and not os.path.isdir(os.path.join(src, name))
         found[name] = (stat.filemode(st.st_mode), st.st_uid, st.st_gid,
                        None if gone else st.st_mtime_ns, link,
@@ -160,7 +161,7 @@ for turn in range(count):
     if run.returncode != blocked:
         print(f'tree {turn} of seed {seed}, {way} {rules}: exit status {run.returncode}')
         bad += 1
-    bad += compare(turn, way, rules, print_of(judge, src), print_of(to, src))
+    bad += compare(turn, way, rules, print_of(judge, src, rules), print_of(to, src, rules))
     if blocked:
         continue
     plan = subprocess.run(sync(way, '--dry-run', *rules), check=True, capture_output=True, text=True)

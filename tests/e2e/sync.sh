@@ -90,6 +90,22 @@ for way in put get cp; do
 	move $way --delete --trash .trash
 	check "$way --trash: it stays, the new one goes" test "$(cat "$made"/.trash/*/more)" = more
 	check "$way --trash: what was in it, too" test -f "$(echo "$made"/.trash/*/gone/deep/2)"
+	# The trash may be written in other ways, or be below a name that goes.
+	fresh
+	move $way --delete --trash gone/.//t
+	check "$way --trash below an extra directory" test "$(cd "$made" && find . -type f | sed 's,t/[^/]*,t/TIME,' | LC_ALL=C sort | tr '\n' ' ')" = \
+		"./a ./gone/t/TIME/gone/1 ./gone/t/TIME/gone/deep/2 ./gone/t/TIME/old ./sub/b "
+	echo more >"$made/more"
+	move $way --delete --exclude none --trash ./gone/t/
+	check "$way --trash: written in another way: exit status" status_is 0
+	check "$way --trash: written in another way" test "$(find "$made" -type f | wc -l)" = 6
+	fresh
+	ln -s nowhere "$made/dangling"
+	cp -P "$made/dangling" "$tmp/here/src/"
+	cp -P "$made/dangling" "$tmp/root/src/"
+	move $way --delete --trash dangling
+	check "$way --trash that is no directory: exit status" status_is 1
+	check "$way --trash that is no directory: nothing is lost" test -f "$made/gone/deep/2" -a -f "$made/old"
 	fresh
 	move $way --delete --exclude deep --exclude sub
 	check "$way --exclude: excluded names stay" is "a gone gone/deep gone/deep/2 sub sub/b "
@@ -158,9 +174,29 @@ made=$tmp/root/to
 check "a closed directory: exit status" status_is 1
 check "a closed directory: nothing is removed" is \
 	"a closed closed/1 gone gone/1 gone/deep gone/deep/2 old sub sub/b sub/secret sub/x "
-check "a closed directory: that is said" says 'nothing was removed, because not everything could be copied'
+check "a closed directory: that is said" says 'nothing was removed, because not everything went well'
 HOME=$tmp run "${as[@]}" rftp sync --accept-new --delete --force "$tmp/here/src/" "$url/to"
 check "a closed directory, --force: the others are cleaned" is "a closed closed/1 sub sub/b sub/secret "
+
+# A file that cannot be read does not replace a directory.
+fresh
+chmod -R a+rwX "$tmp/root"
+echo secret >"$tmp/here/src/gone"
+chmod 0 "$tmp/here/src/gone"
+HOME=$tmp run "${as[@]}" rftp sync --accept-new --delete "$tmp/here/src/" "$url/to"
+check "an unreadable file over a directory: exit status" status_is 1
+check "an unreadable file over a directory: it stays" is "$all"
+rm -f "$tmp/here/src/gone"
+rm -f "$tmp/root/to/old"
+mkdir -m 0 "$tmp/here/src/old"
+echo kept >"$tmp/root/to/old"
+HOME=$tmp run "${as[@]}" rftp sync --accept-new --delete --force "$tmp/here/src/" "$url/to"
+check "an unreadable directory over a file, --force: it stays" test "$(cat "$tmp/root/to/old")" = kept
+chmod 755 "$tmp/here/src/old"
+# In rftp.conf, limits are for the runs with --delete.
+printf 'trash .t\nmax-delete 5\n' >"$tmp/conf"
+run rftp sync --accept-new -q --config "$tmp/conf" "$tmp/here/src/sub/" "$url/to/sub"
+check "trash in rftp.conf without --delete" status_is 0
 
 # ---- words that make no sense ----
 bad() { # TEXT WORD...

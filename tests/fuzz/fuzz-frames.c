@@ -13,7 +13,7 @@ static void take_verdicts(struct buf *b)
 	uint8_t verdict;
 
 	while (buf_len(b) && !bulk_verdict_get(b, &id, &verdict))
-		MUST(id && verdict >= VERDICT_SEND && verdict <= VERDICT_CORRECT);
+		MUST(id && verdict >= VERDICT_SEND && verdict <= VERDICT_LATER);
 }
 
 static void take_runs(struct buf *b)

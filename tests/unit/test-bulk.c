@@ -550,7 +550,7 @@ static void test_verdict(void **state)
 
 	for (int i = 0; i < 3; i++) {
 		buf_reset(b);
-		bulk_verdict_put(b, i == 0 ? 0 : 1, (uint8_t)(i == 1 ? 0 : VERDICT_CORRECT + i / 2));
+		bulk_verdict_put(b, i == 0 ? 0 : 1, (uint8_t)(i == 1 ? 0 : VERDICT_LATER + i / 2));
 		len = buf_len(b);
 		assert_int_equal(get_verdict(b, &v), -EBADMSG);
 		assert_true(codec_all_zero(&v, sizeof(v)));

@@ -367,11 +367,15 @@ enum exit_status rftp_get(struct job *j)
 
 /* ---- sync ---- */
 
-static const char *sync_refuses(const struct options *o)
+static const char *sync_refuses(const struct job *j)
 {
+	const struct options *o = &j->o;
+
 	if (o->files_from)
 		return "sync compares whole trees: it takes no --files-from";
-	if (!o->delete && (o->delete_excluded || o->trash || option_given(o, "max-delete")))
+	/* In rftp.conf, trash and max-delete are for the runs with --delete. */
+	if (!o->delete && (o->delete_excluded || option_args_last(j->args, "trash") ||
+			   option_args_last(j->args, "max-delete")))
 		return "--delete-excluded, --max-delete and --trash need --delete";
 	if (o->trash && strstr(o->trash, ".."))
 		return "--trash: a path without .. is needed";
@@ -382,7 +386,7 @@ enum exit_status rftp_sync(struct job *j)
 {
 	bool from = word_is_remote(j->words[0]), to = word_is_remote(j->words[1]);
 	struct options *o = &j->o;
-	const char *why = sync_refuses(o);
+	const char *why = sync_refuses(j);
 
 	if (why)
 		return usage_error(j, "%s", why);

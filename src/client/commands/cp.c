@@ -323,7 +323,7 @@ static int cp_ask_both(struct cp *c, struct third_door *door, struct err *e)
 	const struct bulk_request *q = &c->give.request;
 	struct third_take t = { .base = q->base, .prot_min = q->offer.prot_min,
 				.policy = q->policy, .request_flags = cp_sink_flags(c),
-				.sync = q->sync };
+				.sync = q->sync, .filter = q->filter };
 	int rc = give && take ? third_give_put(give, &c->give) : -ENOMEM;
 
 	if (rc == -ENOBUFS)

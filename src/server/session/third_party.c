@@ -315,6 +315,7 @@ static int take_files(struct door *d, struct bulk_request *r, struct transfer_re
 	srv_transfer_config(d->s, d->fs, &c);
 	c.ms = d->in;
 	c.request = *r;
+	c.request.filter = d->t.filter;
 	c.master = d->key;
 	c.local = d->local;
 	c.family = d->local.ss_family;

@@ -322,7 +322,7 @@ static int dir_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 		return r;
 
 	d = sink_dir_new(s, en->id, parent);
-	if (!d || keep_dir_xattrs(s, en, d) || prune_begin_dir(s, d, parent, en)) {
+	if (!d || keep_dir_xattrs(s, en, d) || prune_begin_dir(s, d, en)) {
 		if (d)
 			sink_dir_put(s, d);
 		sink_dir_put(s, parent);
@@ -422,6 +422,7 @@ void sink_entries_end(struct sink *s)
 	struct sink_dir *d, *next;
 
 	HASH_ITER(hh, s->entries.dirs, d, next) {
+		prune_names_free(s, steal_ptr(&d->names));
 		HASH_DEL(s->entries.dirs, d);
 		sink_dir_put(s, d);
 	}
@@ -461,9 +462,10 @@ static int set_dir_attributes(struct sink *s, struct sink_dir *d)
 		return dfd;
 	if (s->x.c->keep_old && !d->made)
 		goto sync;
-	if (d->xattrs_len &&
-	    sink_attributes_end(s, xattrs_set(dfd, d->xattrs, d->xattrs_len, "a directory", &e),
-				&e))
+	if ((d->made ? d->xattrs_len != 0 : (flags & BULK_F_XATTRS) &&
+	     xattrs_differ(dfd, d->xattrs, d->xattrs_len)) &&
+	    sink_attributes_end(s, xattrs_correct(dfd, d->xattrs, d->xattrs_len, "a directory",
+						  &e), &e))
 		log_warn("%s", e.text);
 	if (flags & BULK_F_OWNER) {
 		r = fd_chown(dfd, d->meta.uid, d->meta.gid);
@@ -529,7 +531,7 @@ void sink_dir_put(struct sink *s, struct sink_dir *d)
 		}
 		if (d->dir)
 			dir_put(d->dir);
-		prune_names_free(s, d->names); /* after a failure */
+		prune_names_free(s, d->names); /* it could not be entered */
 		atomic_fetch_sub(&s->entries.dir_details, d->xattrs_len);
 		free(d->xattrs);
 		free(d);

@@ -405,7 +405,7 @@ static int leave_for_later(struct sink *s, struct sink_file *f)
 
 	f->later = true;
 	sink_file_done(s, f, FILE_LEFT);
-	return asks ? sink_verdict(s, f->id, VERDICT_SKIP) : 0;
+	return asks ? sink_verdict(s, f->id, VERDICT_LATER) : 0;
 }
 
 /* f's directory could not be created. */

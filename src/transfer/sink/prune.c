@@ -25,6 +25,29 @@ struct prune_dir {
 
 enum { MARK_EXTRA = '-', MARK_IN_THE_WAY = '!' };
 
+static int note_trash_dir(void *arg, uint64_t dev, uint64_t ino)
+{
+	struct inodes *at = arg;
+
+	if (inodes_find(at, dev, ino))
+		return 0;
+	return inodes_add(at, dev, ino, at->n) ? 0 : -ENOMEM;
+}
+
+/* If the trash exists: note it, with the id 0, and the directories above it. */
+static int note_trash(struct sink *s)
+{
+	struct prune *p = &s->prune;
+	int fd CLEANUP_CLOSE = root_open(s->x.c->root, p->trash, O_PATH | O_DIRECTORY, 0);
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st))
+		return 0;
+	r = note_trash_dir(&p->trash_at, st.st_dev, st.st_ino);
+	return r ? r : dirs_above(fd, note_trash_dir, &p->trash_at);
+}
+
 int prune_prepare(struct sink *s)
 {
 	const struct bulk_request *q = &s->x.c->request;
@@ -41,7 +64,7 @@ int prune_prepare(struct sink *s)
 	p->trash = base ? setup_below(base, q->sync.trash) : NULL;
 	for (size_t n = p->trash ? strlen(p->trash) : 0; n > 1 && p->trash[n - 1] == '/'; n--)
 		p->trash[n - 1] = '\0';
-	return p->trash ? 0 : -ENOMEM;
+	return p->trash ? note_trash(s) : -ENOMEM;
 }
 
 static void prune_dir_free(struct prune_dir *d)
@@ -60,10 +83,35 @@ void prune_free(struct sink *s)
 		s->prune.first = d->next;
 		prune_dir_free(d);
 	}
+	inodes_clear(&s->prune.trash_at);
 	free(steal_ptr(&s->prune.trash));
 }
 
 /* ---- names that the source has ---- */
+
+/* The path of d that the filter's patterns are matched with; "": they begin below it. malloc'd;
+ * NULL: out of memory. */
+static char *rel_of(const struct sink_dir *d)
+{
+	size_t len = 1, n;
+	char *rel, *at;
+
+	for (const struct sink_dir *up = d; up && up->names; up = up->parent)
+		len += strlen(up->names->name) + 1;
+	rel = malloc(len);
+	if (!rel)
+		return NULL;
+	at = rel + len - 1;
+	*at = '\0';
+	for (; d && d->names && *d->names->name; d = d->parent) {
+		n = strlen(d->names->name);
+		if (*at)
+			*--at = '/';
+		at = memcpy(at - n, d->names->name, n);
+	}
+	memmove(rel, at, strlen(at) + 1);
+	return rel;
+}
 
 static char *rel_join(const char *rel, const char *name)
 {
@@ -72,8 +120,7 @@ static char *rel_join(const char *rel, const char *name)
 	return asprintf(&out, "%s%s%s", rel, *rel ? "/" : "", name) < 0 ? NULL : out;
 }
 
-int prune_begin_dir(struct sink *s, struct sink_dir *d, const struct sink_dir *parent,
-		    const struct bulk_entry *en)
+int prune_begin_dir(struct sink *s, struct sink_dir *d, const struct bulk_entry *en)
 {
 	if (!s->prune.on)
 		return 0;
@@ -81,9 +128,8 @@ int prune_begin_dir(struct sink *s, struct sink_dir *d, const struct sink_dir *p
 	if (!d->names)
 		return -ENOMEM;
 	d->names->top = en->flags & ENTRY_F_TOP;
-	d->names->rel = rel_join(parent->names ? parent->names->rel : "",
-				 en->flags & ENTRY_F_CONTENTS ? "" : en->name);
-	return d->names->rel ? 0 : -ENOMEM;
+	d->names->name = strdup(en->flags & ENTRY_F_CONTENTS ? "" : en->name);
+	return d->names->name ? 0 : -ENOMEM;
 }
 
 void prune_names_free(struct sink *s, struct prune_names *n)
@@ -92,7 +138,7 @@ void prune_names_free(struct sink *s, struct prune_names *n)
 		return;
 	s->prune.nnames -= n->n;
 	free(n->v);
-	free(n->rel);
+	free(n->name);
 	free(n);
 }
 
@@ -138,13 +184,19 @@ static bool source_has(const struct prune_names *n, const char *name)
 
 /* ---- names to be removed ---- */
 
-/* True: path is the trash, or a directory above it. */
-static bool holds_trash(const struct prune *p, const char *path)
+/* Is the directory path the trash, or above it? The trash may not exist yet, and paths may be written
+ * in several ways. */
+enum trash_place { NOT_TRASH, IS_TRASH, ABOVE_TRASH };
+static enum trash_place trash_place(struct prune *p, const char *path, uint64_t dev, uint64_t ino)
 {
+	struct inode *i = p->trash ? inodes_find(&p->trash_at, dev, ino) : NULL;
 	size_t n = strlen(path);
 
-	return p->trash && !strncmp(p->trash, path, n) &&
-	       (p->trash[n] == '\0' || p->trash[n] == '/');
+	if (i)
+		return i->id ? ABOVE_TRASH : IS_TRASH;
+	if (!p->trash || strncmp(p->trash, path, n))
+		return NOT_TRASH;
+	return p->trash[n] == '\0' ? IS_TRASH : p->trash[n] == '/' ? ABOVE_TRASH : NOT_TRASH;
 }
 
 /* True: the filter leaves rel out, so it is not removed. */
@@ -169,7 +221,7 @@ static struct prune_dir *prune_dir_of(struct sink *s, struct sink_dir *d)
 		x->dev = st.st_dev;
 		x->ino = st.st_ino;
 		x->path = sink_dir_path(d, "");
-		x->rel = strdup(d->names->rel);
+		x->rel = rel_of(d);
 		x->mtime = (struct timespec){ d->meta.mtime_s, d->meta.mtime_ns };
 	}
 	if (dfd >= 0)
@@ -179,6 +231,7 @@ static struct prune_dir *prune_dir_of(struct sink *s, struct sink_dir *d)
 		return NULL;
 	}
 	if (x) {
+		s->prune.bytes += sizeof(*x) + strlen(x->path) + strlen(x->rel);
 		x->next = s->prune.first;
 		s->prune.first = d->names->extra = x;
 	}
@@ -219,27 +272,31 @@ bool prune_in_the_way(struct sink *s, struct sink_dir *d, const char *name)
 /* Note the extra names among those in d. */
 static int prune_look(struct sink *s, struct sink_dir *d, DIR *in)
 {
-	char *path CLEANUP_FREE = NULL, *rel CLEANUP_FREE = NULL;
+	char *path CLEANUP_FREE = NULL, *rel CLEANUP_FREE = NULL, *top_rel CLEANUP_FREE = NULL;
 	const struct dirent *it;
 	struct stat st;
 	int r = 0;
 
+	top_rel = rel_of(d);
+	if (!top_rel)
+		return -ENOMEM;
 	while (!r && (errno = 0, it = readdir(in))) {
-		bool is_dir = it->d_type == DT_DIR;
+		bool is_dir;
 
 		if (!strcmp(it->d_name, ".") || !strcmp(it->d_name, "..") ||
 		    part_is_ours(it->d_name) || source_has(d->names, it->d_name))
 			continue;
-		if (it->d_type == DT_UNKNOWN)
-			is_dir = !fstatat(dirfd(in), it->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
-				 S_ISDIR(st.st_mode);
+		if (fstatat(dirfd(in), it->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			continue; /* it has gone, or run_dir() will say why */
+		is_dir = S_ISDIR(st.st_mode);
 		free(path);
 		free(rel);
 		path = sink_dir_path(d, it->d_name);
-		rel = rel_join(d->names->rel, it->d_name);
+		rel = rel_join(top_rel, it->d_name);
 		if (!path || !rel)
 			return -ENOMEM;
-		if (is_protected(s, rel, is_dir) || (is_dir && holds_trash(&s->prune, path)))
+		if (is_protected(s, rel, is_dir) ||
+		    (is_dir && trash_place(&s->prune, path, st.st_dev, st.st_ino) == IS_TRASH))
 			continue;
 		if (d->names->top && !d->names->n)
 			s->prune.from_empty = true;
@@ -266,6 +323,8 @@ int prune_end_dir(struct sink *s, struct sink_dir *d, bool partial, struct err *
 	int dfd, fd, r;
 	DIR *in;
 
+	if (n && partial && d->blocked)
+		s->prune.unread = true;
 	if (!n || partial || !d->dir || d->error || d->made)
 		return 0;
 	dfd = dir_pin(d->dir);
@@ -333,6 +392,8 @@ static void run_tell(struct prune_run *p, const char *path, uint64_t bytes, bool
 	if (is_dir && asprintf(&dir, "%s/", path) < 0)
 		dir = NULL;
 	m.path = dir ? dir : (char *)path;
+	if (strlen(m.path) > BULK_PATH_MAX)
+		m.path += strlen(m.path) - BULK_PATH_MAX;
 	xfer_removed(&p->s->x, &m);
 	if (bulk_removed_put(p->told, &m) == -ENOBUFS) {
 		run_flush(p);
@@ -390,12 +451,15 @@ static void remove_one(struct prune_run *p, int dfd, const char *name, const cha
 		       const char *rel, uint64_t bytes, bool is_dir, bool whole)
 {
 	bool moves = p->s->prune.trash && (!is_dir || whole);
+	struct stat st;
 	int r = 0;
 
 	if (!p->count_only && !p->s->dry)
 		r = moves ? move_to_trash(p, dfd, name, rel) :
 		    unlinkat(dfd, name, is_dir ? AT_REMOVEDIR : 0) ? -errno : 0;
-	if (!r || r == -ENOENT)
+	if (r == -ENOENT && fstatat(dfd, name, &st, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
+		r = 0; /* it has gone; otherwise the trash is missing */
+	if (!r)
 		run_tell(p, path, bytes, is_dir);
 	else if (r == -EXDEV && moves)
 		prune_failed(p->s, path, r, "moved to the trash, which must be on its filesystem");
@@ -442,14 +506,18 @@ static int prune_item(void *arg, const struct walk_item *it)
 
 	if (xfer_failed(&p->s->x) || p->failed)
 		return -ECANCELED;
-	if (!it->parent) /* the top itself cannot be listed; removing it will say why */
+	/* A directory that cannot be listed: removing it will say why. */
+	if (!it->parent || (it->error && it->dir))
 		return 0;
 	if (!rel || asprintf(&path, "%s%s", p->dir->path, rel + above + (above > 0)) < 0) {
 		path = NULL;
 		return -ENOMEM;
 	}
+	/* What is mounted there stays, as a mount point cannot be removed anyway. */
 	if (!it->leaving && (is_protected(p->s, rel, is_dir) ||
-			     (is_dir && holds_trash(&p->s->prune, path)))) {
+			     (is_dir && (it->meta.dev != p->dir->dev ||
+					 trash_place(&p->s->prune, path, it->meta.dev,
+						     it->meta.ino) == IS_TRASH)))) {
 		free(t->kept);
 		t->kept = steal_ptr(&rel);
 		return t->kept ? is_dir ? WALK_PASS_OVER : 0 : -ENOMEM;
@@ -474,24 +542,43 @@ static int prune_item(void *arg, const struct walk_item *it)
 	return 0;
 }
 
-static bool must_walk(const struct prune_run *p)
+/* The trash takes a directory whole, unless names in it stay. But --max-delete counts each name. */
+static bool must_walk(const struct prune_run *p, const char *path, const struct stat *st)
 {
-	const struct prune *n = &p->s->prune;
+	struct prune *n = &p->s->prune;
 
-	/* The trash takes a directory whole, unless names in it stay. But each is counted. */
-	return !n->trash || p->count_only || p->s->dry ||
-	       (p->s->x.c->request.filter.n && !(n->flags & SYNC_EXCLUDED));
+	return !n->trash || p->count_only ||
+	       (p->s->x.c->request.filter.n && !(n->flags & SYNC_EXCLUDED)) ||
+	       trash_place(n, path, st->st_dev, st->st_ino) == ABOVE_TRASH;
+}
+
+/* Move the directory name to the trash: for that it must be writable itself. */
+static void move_dir(struct prune_run *p, int dfd, const char *name, const char *path,
+		     const char *rel, const struct stat *st)
+{
+	int fd CLEANUP_CLOSE = openat(dfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0 && !p->s->dry)
+		open_up(fd);
+	remove_one(p, dfd, name, path, rel, 0, true, true);
+	if (fd >= 0 && !p->s->dry)
+		fd_chmod(fd, st->st_mode & 07777);
 }
 
 static void remove_dir(struct prune_run *p, int dfd, const char *name, const char *path,
-		       const char *rel)
+		       const char *rel, const struct stat *st)
 {
 	struct prune_tree t = { .p = p, .in_the_way = p->in_the_way };
-	struct dirs *set = NULL;
-	struct dir *top = NULL;
-	int fd, r = 0;
+	struct dirs *set;
+	struct dir *top;
+	int fd, r;
 
-	if (must_walk(p)) {
+	if (st->st_dev != p->dir->dev) /* a mount point */
+		r = p->in_the_way ? -EBUSY : -ECANCELED;
+	else if (!must_walk(p, path, st)) {
+		move_dir(p, dfd, name, path, rel, st);
+		return;
+	} else {
 		fd = openat(dfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd >= 0 && !p->count_only && !p->s->dry)
 			open_up(fd);
@@ -511,9 +598,9 @@ static void remove_dir(struct prune_run *p, int dfd, const char *name, const cha
 	if (r && r != -ECANCELED)
 		prune_failed(p->s, path, r, "removed");
 	else if (!r && !t.kept)
-		remove_one(p, dfd, name, path, rel, 0, true, !must_walk(p));
+		remove_one(p, dfd, name, path, rel, 0, true, false);
 	else if (!r && p->in_the_way)
-		prune_failed(p->s, path, -ENOTEMPTY, "replaced, because names in it are excluded");
+		prune_failed(p->s, path, -ENOTEMPTY, "replaced, because names in it stay");
 	free(t.kept);
 }
 
@@ -526,6 +613,7 @@ static void remove_names(struct prune_run *p, int fd)
 		const char *name = d->names + at + 1;
 		char *rel CLEANUP_FREE = rel_join(d->rel, name), *path CLEANUP_FREE = NULL;
 		struct stat st;
+		int r;
 
 		if (!rel || asprintf(&path, "%s%s", d->path, name) < 0) {
 			path = NULL;
@@ -534,10 +622,15 @@ static void remove_names(struct prune_run *p, int fd)
 		}
 		p->in_the_way = d->names[at] == MARK_IN_THE_WAY;
 		at += strlen(name) + 2;
-		if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW)) /* it has gone */
+		if (p->in_the_way && p->s->prune.unread) /* with --force */
+			continue;
+		r = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
+		if (r == -ENOENT) /* it has gone */
 			run_tell(p, path, 0, false);
+		else if (r)
+			prune_failed(p->s, path, r, "removed");
 		else if (S_ISDIR(st.st_mode))
-			remove_dir(p, fd, name, path, rel);
+			remove_dir(p, fd, name, path, rel, &st);
 		else
 			remove_one(p, fd, name, path, rel, (uint64_t)st.st_size, false, false);
 	}

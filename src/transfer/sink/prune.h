@@ -4,6 +4,7 @@
 #ifndef RFTP_TRANSFER_SINK_PRUNE_H
 #define RFTP_TRANSFER_SINK_PRUNE_H
 
+#include "transfer/sets.h"
 #include "transfer/xfer.h"
 
 /* Limits for a source: names in directories that have not ended, 8 bytes each; and bytes of the
@@ -19,8 +20,8 @@ struct prune_dir;
 struct prune_names {
 	uint64_t *v;              /* [n] digests: if two are equal, a name too many is kept */
 	size_t n, room;
-	char *rel;                /* the path that the filter's patterns are matched with; "" for
-				   * the top */
+	char *name;               /* of the directory at the source; "": the patterns of the filter
+				   * begin below it */
 	bool top;                 /* of a named source */
 	struct prune_dir *extra;  /* the names to be removed in it; NULL: none so far */
 };
@@ -34,15 +35,16 @@ struct prune {
 	size_t bytes;             /* of the names to be removed */
 	size_t nnames;            /* in directories that have not ended */
 	bool from_empty;          /* the source is an empty directory, the destination is not */
+	bool unread;              /* a directory that something is in the way of was not read whole */
+	struct inodes trash_at;   /* the trash, if it exists; and above it */
 };
 
 /* Read the request. 0 or -ENOMEM. Before threads start. */
 int prune_prepare(struct sink *s);
 void prune_free(struct sink *s);
 
-/* d, from entry en, can get entries; parent is its directory. 0 or -ENOMEM. */
-int prune_begin_dir(struct sink *s, struct sink_dir *d, const struct sink_dir *parent,
-		    const struct bulk_entry *en);
+/* d, from entry en, can get entries. 0 or -ENOMEM. */
+int prune_begin_dir(struct sink *s, struct sink_dir *d, const struct bulk_entry *en);
 /* The source has name in d. 0, -E2BIG with text, or -ENOMEM. */
 int prune_note(struct sink *s, struct sink_dir *d, const char *name, struct err *e);
 /* The existing name in d, of another type than the entry with this name, must be removed first.

@@ -3,6 +3,8 @@
  * frames say that entries are done, have failed, are wanted or not, or exist in part. */
 #include "transfer/source/source.h"
 
+#include <fcntl.h>
+
 /* ---- entries that are not done ---- */
 
 /* The sink, or this side, has finished the entry id. Returns its file, and the table's reference to
@@ -183,6 +185,23 @@ static bool digest_is_due(struct source *s, const struct sfile *f)
 	return f->digest;
 }
 
+/* The sink will remove what is in f's way: not if f cannot be read. */
+static void check_readable(struct source *s, struct sfile *f)
+{
+	int fd CLEANUP_CLOSE = -1;
+	char *path CLEANUP_FREE = NULL;
+	char text[ERR_TEXT];
+
+	if (f->kind != SFILE_PATH)
+		return;
+	fd = source_open(s, f, O_RDONLY | O_NONBLOCK);
+	if (fd >= 0)
+		return;
+	path = sfile_path(f);
+	snprintf(text, sizeof(text), "%s: %s", printable(path ? path : f->name), root_why(fd));
+	source_file_failed(s, NULL, path ? path : f->name, fd, text);
+}
+
 static int on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 {
 	struct sfile *f = entry_file(s, id);
@@ -194,7 +213,9 @@ static int on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 	} else if (f && digest_is_due(s, f)) {
 		r = -EPROTO;
 	} else if (f && take_asked(s, f)) {
-		if (verdict == VERDICT_SKIP || verdict == VERDICT_CORRECT) {
+		if (verdict == VERDICT_LATER)
+			check_readable(s, f);
+		if (verdict == VERDICT_SKIP || verdict >= VERDICT_CORRECT) {
 			bool corrected = verdict == VERDICT_CORRECT;
 
 			atomic_store(&f->unwanted, true);

@@ -192,8 +192,10 @@ static int expand_word(struct job *j, const char *word, struct names *all, struc
 		rc = s ? server_connect(s, e) : e->code;
 		if (rc == 0)
 			rc = glob_there(s, p.path, path_itself, NULL, &found, e);
-		if (rc == -ENOENT) /* the command will report it */
+		if (rc && rc != -ENOMEM && rc != -EINTR) { /* the command will report it */
+			names_clear(&found);
 			rc = 0;
+		}
 	}
 	for (size_t i = 0; rc == 0 && i < found.n; i++)
 		if (names_add(all, url_text(&p, found.all[i])))

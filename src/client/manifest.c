@@ -3,7 +3,7 @@
 #include "client/manifest.h"
 
 #include "client/names.h"
-#include "crypto/crypto.h"
+#include "storage/storage.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -34,17 +34,22 @@ static void manifest_free(struct manifest *m)
 /* Create the part in m->file's directory. */
 static int open_part(struct manifest *m)
 {
+	uint64_t random[2];
 	struct stat st;
 	int fd;
 
 	/* A device or a pipe must not be replaced by a file. */
 	if (!stat(m->file, &st) && !S_ISREG(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-	if (asprintf(&m->part, "%s.XXXXXX", m->file) < 0) {
+	/* With the name of a part, so that no walk copies it. */
+	crypto_random(random, sizeof(random));
+	if (asprintf(&m->part, "%.*s" PART_PREFIX "%016llx%016llx",
+		     (int)(name_last(m->file) - m->file), m->file, (unsigned long long)random[0],
+		     (unsigned long long)random[1]) < 0) {
 		m->part = NULL;
 		return -ENOMEM;
 	}
-	fd = mkostemp(m->part, O_CLOEXEC);
+	fd = open(m->part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -errno;
 	m->out = fdopen(fd, "w");
@@ -53,7 +58,7 @@ static int open_part(struct manifest *m)
 		unlink(m->part);
 		return -ENOMEM;
 	}
-	return fchmod(fd, 0644) ? -errno : 0;
+	return 0;
 }
 
 struct manifest *manifest_new(const char *file, const char *alg, struct err *e)
@@ -91,7 +96,12 @@ void manifest_line(FILE *out, const char *name, const char *hex)
 {
 	bool escape = strpbrk(name, "\\\n\r");
 
-	fprintf(out, "%s%s  ", escape ? "\\" : "", hex);
+	if (!show_raw(out)) {
+		fprintf(out, "%s  %s\n", hex, printable(name));
+		return;
+	}
+	/* sha256sum -c reads standard input for the name "-". */
+	fprintf(out, "%s%s  %s", escape ? "\\" : "", hex, strcmp(name, "-") ? "" : "./");
 	for (; *name; name++) {
 		switch (escape ? *name : 0) {
 		case '\\':
@@ -130,7 +140,7 @@ void manifest_add(struct manifest *m, const char *rel, const struct file_report 
 		m->failed = m->failed ? m->failed : -EIO;
 }
 
-int manifest_end(struct manifest *m)
+int manifest_end(struct manifest *m, bool keep)
 {
 	int rc = m ? m->failed : 0;
 
@@ -143,9 +153,9 @@ int manifest_end(struct manifest *m)
 			rc = -errno;
 		if (fclose(m->out) && !rc)
 			rc = -errno;
-		if (!rc && rename(m->part, m->file))
+		if (!rc && keep && rename(m->part, m->file))
 			rc = -errno;
-		if (rc)
+		if (rc || !keep)
 			unlink(m->part);
 	}
 	if (rc)
@@ -175,12 +185,26 @@ static bool unescape(char *name)
 	return true;
 }
 
-/* The digest that has hex digits of this length. CRC32C and Adler-32 have 8, MD5 and XXH128 32: the
- * more common ones of sums files. */
-static const char *alg_of_length(size_t n)
+static const struct { const char *alg; size_t digits; } lengths[] = {
+	/* of those with the same length the more common one first */
+	{ "SHA-256", 64 }, { "SHA-512", 128 }, { "SHA-1", 40 }, { "MD5", 32 }, { "XXH128", 32 },
+	{ "CRC32C", 8 }, { "Adler-32", 8 },
+};
+
+/* The digest that has so many digits: alg, or with NULL the first one. NULL: there is none. */
+static const char *alg_of(const char *alg, size_t digits)
 {
-	return n == 8 ? "CRC32C" : n == 32 ? "MD5" : n == 40 ? "SHA-1" : n == 64 ? "SHA-256" :
-	       n == 128 ? "SHA-512" : NULL;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		if (lengths[i].digits == digits && (!alg || !strcmp(alg, lengths[i].alg)))
+			return digest_name(lengths[i].alg);
+	return NULL;
+}
+
+bool digest_fits(const char *alg, const char *hex)
+{
+	size_t n = strspn(hex, "0123456789abcdefABCDEF");
+
+	return !hex[n] && alg_of(alg, n);
 }
 
 /* "HEX  name", "HEX *name", with a backslash before it if the name is escaped. */
@@ -196,7 +220,7 @@ static int parse_line(char *line, const char *alg, struct manifest_file *f)
 	if (!n || n >= sizeof(f->hex) || name[0] != ' ' || (name[1] != ' ' && name[1] != '*') ||
 	    !name[2])
 		return -EBADMSG;
-	f->alg = alg ? alg : alg_of_length(n);
+	f->alg = alg_of(alg, n);
 	if (!f->alg)
 		return -EBADMSG;
 	snprintf(f->hex, sizeof(f->hex), "%.*s", (int)n, line);
@@ -212,6 +236,8 @@ static int hex_value(const char *hex, char **out)
 	size_t n = strlen(hex);
 	unsigned c;
 
+	if (n % 2 || strspn(hex, "0123456789abcdefABCDEF") != n)
+		return -EBADMSG;
 	*out = calloc(1, n / 2 + 1);
 	for (size_t i = 0; *out && i + 1 < n; i += 2) {
 		if (sscanf(hex + i, "%2x", &c) != 1 || !c)
@@ -229,7 +255,7 @@ static int parse_json(const char *line, struct manifest_file *f)
 
 	if (o && !json_unpack(o, "{s:s, s:s, s:s, s?:s}", "path", &path, "alg", &alg, "digest",
 			      &hex, "path_hex", &path_hex) &&
-	    digest_name(alg) && strlen(hex) < sizeof(f->hex)) {
+	    digest_name(alg) && digest_fits(digest_name(alg), hex)) {
 		f->alg = digest_name(alg);
 		strcpy(f->hex, hex);
 		if (path_hex)

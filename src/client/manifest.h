@@ -9,6 +9,9 @@
 
 /* ---- reading ---- */
 
+/* Is hex a digest of the algorithm alg, a digest_name()? */
+bool digest_fits(const char *alg, const char *hex);
+
 struct manifest_file {
 	char *path;            /* relative, without "." and ".." */
 	const char *alg;       /* a digest_name() */
@@ -31,14 +34,15 @@ void manifest_list_clear(struct manifest_list *l);
 
 struct manifest;
 
-/* Print a line of sha256sum(1). */
+/* Print a line of sha256sum(1). On a terminal the name is made printable. */
 void manifest_line(FILE *out, const char *name, const char *hex);
 /* Begin the file, which appears when it is complete; "-": standard output. alg: a digest_name().
  * NULL with text. */
 struct manifest *manifest_new(const char *file, const char *alg, struct err *e);
 /* Add a file, whose path is rel, from the report r, which has a digest. One thread at a time. */
 void manifest_add(struct manifest *m, const char *rel, const struct file_report *r);
-/* Complete the file, and free m. 0, or a negative errno after an error message. NULL: 0. */
-int manifest_end(struct manifest *m);
+/* Complete the file, or without keep leave the old one alone; and free m. 0, or a negative errno after
+ * an error message. NULL: 0. */
+int manifest_end(struct manifest *m, bool keep);
 
 #endif

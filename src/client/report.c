@@ -351,6 +351,8 @@ struct report {
 	bool strip;                   /* the contents of the source directory go into the
 				       * destination itself: leave out its name */
 	const char *pipe_name;        /* for data from standard input */
+	uint64_t unlisted;            /* copied files without a digest */
+	bool gap;                     /* the manifest may lack files of a lost connection */
 	struct totals totals;
 	struct err error;             /* code 0: none */
 };
@@ -427,6 +429,10 @@ int report_manifest(struct report *r, const char *from, const char *to, struct e
 		return 0;
 	if (r->o->dry_run)
 		return err_set(e, -EINVAL, "--dry-run copies nothing that --manifest could list");
+	if (!strcmp(r->o->manifest, "-") && (r->o->json || !strcmp(to, "-")))
+		return err_set(e, -EINVAL, "--manifest -: standard output is used already");
+	if (!strcmp(to, "null:"))
+		return err_set(e, -EINVAL, "--manifest: null: keeps no files to list");
 	r->strip = from && !names_directory(from) && !names_directory(to) && !r->o->files_from;
 	r->pipe_name = name_last(to);
 	r->manifest = manifest_new(r->o->manifest, r->o->alg ? r->o->alg : "SHA-256", e);
@@ -557,7 +563,13 @@ static void report_add_sum(struct report *r, const struct file_report *f)
 {
 	const char *slash = r->strip ? strchr(f->rel, '/') : NULL;
 	bool pipe = !strcmp(f->path, "-") || !strcmp(f->path, "zero:");
+	char *below CLEANUP_FREE = strdup(f->rel);
 
+	/* A path of a server that is not honest. */
+	if (!below || name_normalize(below) || strcmp(below, f->rel)) {
+		r->unlisted++;
+		return;
+	}
 	manifest_add(r->manifest, pipe ? r->pipe_name : slash ? slash + 1 : f->rel, f);
 }
 
@@ -577,8 +589,10 @@ static void report_on_file_done(void *arg, const struct file_report *f)
 		bytes = 0;
 	if (r->o->json && (r->o->verbose || r->o->dry_run))
 		report_emit(r, event_file(path, bytes, end));
-	if (r->manifest && f->sum)
+	if (r->manifest && f->sum && f->rel)
 		report_add_sum(r, f);
+	else if (r->manifest && f->rel && end == FILE_COPIED)
+		r->unlisted++;
 	if (!r->o->verbose && !r->o->dry_run && !r->o->log_file)
 		return;
 	if (end == FILE_COPIED && !directory) {
@@ -737,6 +751,8 @@ void report_retry(struct report *r, unsigned attempt, unsigned wait, const struc
 {
 	progress_hide(r, true);
 	r->totals.retries++;
+	/* A file that has arrived unconfirmed is left alone now, and not listed. */
+	r->gap |= r->manifest && r->o->policy != POLICY_OVERWRITE && report_begun(r);
 	r->again = true;
 	report_set_last_words(r);
 	if (r->o->json)
@@ -866,7 +882,13 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 	if (t->failed)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", %llu failed",
 			 (unsigned long long)t->failed);
-	if (manifest_end(r->manifest)) /* it has reported the failure */
+	if (r->unlisted || r->gap) {
+		log_error("the manifest may lack files: %s", r->gap ?
+			  "a connection was lost before their arrival was confirmed" :
+			  "the server has not sent their digests");
+		status = exit_worse(status, EXIT_SOME_FAILED);
+	}
+	if (manifest_end(r->manifest, t->agreed)) /* it has reported the failure */
 		status = exit_worse(status, EXIT_SOME_FAILED);
 	if (r->o->dry_run && t->agreed && !r->o->json && !r->o->quiet)
 		report_plan(t);

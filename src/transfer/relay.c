@@ -176,8 +176,13 @@ static int relay_take_file(struct relay_reader *r)
 	struct third_file f;
 	int rc = third_file_get(r->p, &f);
 
-	if (rc)
+	/* A digest goes into a manifest as it is. */
+	if (!rc && f.rel && !f.code && f.text[strspn(f.text, "0123456789abcdef")])
+		rc = -EBADMSG;
+	if (rc) {
+		third_file_clear(&f);
 		return rc;
+	}
 	if (f.code && r->ev->file_failed)
 		r->ev->file_failed(r->ev->arg, f.path, f.code, f.text);
 	if (!f.code && f.end == FILE_COPIED && r->committed)

@@ -148,8 +148,31 @@ mkfifo "$tmp/pipe"
 run rftp put -q -r --manifest "$tmp/pipe" "$tmp/src/" "$url/x"
 check "a manifest does not replace a pipe" test -p "$tmp/pipe"
 run rftp put -q -r --manifest "$tmp/m9" --alg none "$tmp/src/" "$url/x"
+check "a digest that does not exist: exit status" status_is 2
 check "a digest that does not exist" grep -q 'no such digest' "$tmp/err"
 run rftp put -q -r --manifest "$tmp/m9" --dry-run "$tmp/src/" "$url/x"
+check "a dry run has none: exit status" status_is 2
 check "a dry run has none" grep -q -e '--dry-run copies nothing' "$tmp/err"
+
+cp "$tmp/m.jsonl" "$tmp/old"
+run rftp put -q -r --manifest "$tmp/old" "$tmp/src/" rftp://127.0.0.1:1/x
+check "a transfer that does not begin keeps the old list" cmp "$tmp/old" "$tmp/m.jsonl"
+run rftp put -q -r --manifest "$tmp/src/list" "$tmp/src/" "$url/self"
+check "a list inside the source does not list itself" test "$(grep -c 'rftp-\|list' "$tmp/src/list")" = 0
+run rftp get -q -r --manifest "$tmp/m9" "$url/to" null:
+check "null: has none" fails_with 2 'null: keeps no files'
+run rftp put -q -r --json --manifest - "$tmp/src/" "$url/x"
+check "--json and a list on standard output" fails_with 2 'standard output is used'
+head -c 32 /dev/zero | tr '\0' 0 >"$tmp/wrong"
+printf '%s  f1\n' "$(head -c 40 /dev/zero | tr '\0' 0)" >"$tmp/wrong"
+run rftp verify --alg MD5 "$tmp/wrong" "$tmp/src"
+check "a digest of another length" fails_with 2 'wrong:1: not a line'
+if is_root; then
+	mkdir -m 0 "$tmp/src/closed"
+	chmod a+rx "$tmp" "$tmp/src"
+	HOME=$tmp run setpriv --reuid nobody --clear-groups rftp verify "$tmp/m" "$tmp/src"
+	check "a directory that cannot be read: exit status" status_is 1
+	check "a directory that cannot be read: said" grep -q 'closed: Permission denied' "$tmp/err"
+fi
 
 finish

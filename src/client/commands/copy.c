@@ -159,11 +159,13 @@ enum exit_status rftp_put(struct job *j)
 	else if ((r = report_new(&j->o)) && (root = root_new("/", false, &e)) &&
 		 !report_manifest(r, p.nitems == 1 ? p.items[0].path : NULL, p.to.path, &e))
 		status = put_run(&p, s, root, r);
-	else if (r)
+	else if (r) {
 		report_error(r, &e);
+		status = e.code == -EINVAL ? EXIT_USAGE : status;
+	}
 
 	if (r)
-		report_end(r, status);
+		status = report_end(r, status);
 	root_free(root);
 	server_give(j, s);
 	free(p.items);
@@ -337,8 +339,10 @@ enum exit_status rftp_get(struct job *j)
 		r = report_new(&j->o);
 	if (r)
 		root = root_new("/", false, &e);
-	if (r && (!root || report_manifest(r, NULL, g.to.path, &e))) {
+	if (r && (!root || report_manifest(r, NULL, g.item.kind == ITEM_NULL ? "null:" :
+					   g.item.kind == ITEM_STDIO ? "-" : g.to.path, &e))) {
 		report_error(r, &e);
+		status = e.code == -EINVAL ? EXIT_USAGE : status;
 		root_free(steal_ptr(&root));
 	}
 
@@ -353,7 +357,7 @@ enum exit_status rftp_get(struct job *j)
 	}
 
 	if (r)
-		report_end(r, status);
+		status = report_end(r, status);
 	root_free(root);
 	for (int i = 0; i < g.ngroups; i++) {
 		server_give(j, g.groups[i].server);

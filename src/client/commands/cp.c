@@ -660,7 +660,7 @@ enum exit_status rftp_cp(struct job *j)
 		   (report_manifest(r, c.paths.n == 1 ? c.paths.all[0] : NULL, c.to.path, &e) ||
 		    cp_init(&c, from, to, r, &e))) {
 		report_error(r, &e);
-		status = exit_of(e.code, false);
+		status = e.code == -EINVAL ? EXIT_USAGE : exit_of(e.code, false);
 	} else if (r) {
 		c.attempts = (struct attempts){
 			.connect = cp_connect, .once = cp_once, .arg = &c, .report = r,
@@ -672,7 +672,7 @@ enum exit_status rftp_cp(struct job *j)
 	}
 
 	if (r)
-		report_end(r, status);
+		status = report_end(r, status);
 	server_give(j, to);
 	server_give(j, from);
 	cp_clear(&c);

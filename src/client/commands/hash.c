@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 
 /* Connections to a server, which computes one digest at a time on each; threads on this host. */
-enum { CONNECTIONS = 4, THREADS_MOST = 16, OPEN_DIRS = 64, PIECE = 1 << 20 };
+enum { CONNECTIONS = 4, THREADS_MOST = 16, OPEN_DIRS = 64, PIECE = 1 << 20,
+       DEPTH_MOST = 1000, NAMES_MOST = 1 << 24 };
 
 /* ---- the digest of one file ---- */
 
@@ -91,15 +92,19 @@ struct tree {
 	char *base;
 	int dir;                      /* here */
 	/* The work. */
-	struct hashed { char *path; const char *alg; char hex[2 * DIGEST_MAX + 1]; struct err e; } *v;
+	struct hashed { char *path, *hex, *why; const char *alg; } *v; /* hex NULL: for the reason why */
 	size_t n, room;
 	_Atomic size_t next;
+	atomic_int lost;              /* the error that ended a connection */
 };
 
 static void tree_clear(struct tree *t)
 {
-	for (size_t i = 0; i < t->n; i++)
+	for (size_t i = 0; i < t->n; i++) {
 		free(t->v[i].path);
+		free(t->v[i].hex);
+		free(t->v[i].why);
+	}
 	free(t->v);
 	free(t->base);
 	cleanup_close(&t->dir);
@@ -148,34 +153,41 @@ static void *tree_work(void *arg)
 	const char *chosen = NULL;
 	size_t i;
 
-	while ((i = atomic_fetch_add(&t->next, 1)) < t->n && !signals_stopped()) {
+	while (!atomic_load(&t->lost) && !signals_stopped() &&
+	       (i = atomic_fetch_add(&t->next, 1)) < t->n) {
 		struct hashed *h = &t->v[i];
 		struct hash_reply r = { .alg = "" };
-		char *path CLEANUP_FREE = NULL;
-		int rc;
+		char *path CLEANUP_FREE = t->s ? name_below(t->base, h->path) : strdup(h->path);
+		struct err e = ERR_INIT;
+		int rc = path ? 0 : err_sys(&e, -ENOMEM, "names");
 
-		if (!t->s) {
-			hash_here(t->dir, h->path, h->alg, h->hex, &h->e);
-			continue;
-		}
-		path = name_below(t->base, h->path);
-		rc = path ? 0 : err_sys(&h->e, -ENOMEM, "names");
-		if (!rc && t->s->foreign) {
-			rc = hash_foreign(t->s->foreign, path, h->alg, &r, &h->e);
+		if (!rc && !t->s) {
+			rc = hash_here(t->dir, path, h->alg, r.hex, &e);
+		} else if (!rc && t->s->foreign) {
+			rc = hash_foreign(t->s->foreign, path, h->alg, &r, &e);
 		} else if (!rc) {
 			if (chosen != h->alg)
-				rc = hash_choose(w->client, h->alg, &h->e);
+				rc = hash_choose(w->client, h->alg, &e);
 			chosen = rc ? NULL : h->alg;
-			rc = rc ? rc : hash_there(w->client, path, &r, &h->e);
+			rc = rc ? rc : hash_there(w->client, path, &r, &e);
+			if (!rc && strcasecmp(r.alg, h->alg))
+				rc = err_set(&e, -EBADMSG, "%s: the server answers with another "
+					     "digest: %s", printable(path), printable(r.alg));
 		}
-		if (!rc)
-			memcpy(h->hex, r.hex, sizeof(h->hex));
+		if (!rc && !digest_fits(h->alg, r.hex))
+			rc = err_set(&e, -EBADMSG, "%s: the server's answer is not a digest",
+				     printable(path));
+		if (t->s && exit_is_lost(rc))
+			atomic_store(&t->lost, rc);
+		h->hex = rc ? NULL : strdup(r.hex);
+		h->why = rc ? strdup(e.text) : NULL;
 	}
 	return NULL;
 }
 
-/* Compute the digests of all files of all trees at the same time. 0 or -EINTR. */
-static int trees_hash(struct tree *trees, unsigned n)
+/* Compute the digests of all files of all trees at the same time. 0; -EINTR; or the error that ended
+ * a connection; with text. */
+static int trees_hash(struct tree *trees, unsigned n, struct err *e)
 {
 	struct tree_worker *w = calloc(n * THREADS_MOST, sizeof(*w));
 	unsigned used = 0;
@@ -196,21 +208,37 @@ static int trees_hash(struct tree *trees, unsigned n)
 	for (unsigned i = 0; i < used; i++)
 		if (w[i].runs)
 			pthread_join(w[i].thread, NULL);
-	for (unsigned i = 0; i < n; i++) /* without memory or threads */
+	for (unsigned i = 0; i < n; i++) { /* without memory or threads */
+		if (trees[i].s && !trees[i].nclients)
+			tree_connect(&trees[i]);
 		tree_work(&(struct tree_worker){ .t = &trees[i], .client = trees[i].clients[0] });
+	}
 	free(w);
-	return signals_stopped() ? -EINTR : 0;
+	if (signals_stopped())
+		return err_set(e, -EINTR, "interrupted");
+	for (unsigned i = 0; i < n; i++)
+		if (atomic_load(&trees[i].lost))
+			return err_set(e, atomic_load(&trees[i].lost), "%s: the connection is lost",
+				       printable(trees[i].s->url.host));
+	return 0;
 }
 
 /* ---- the names in a tree ---- */
 
+/* The names of a tree, and the number of directories that could not be listed. */
+struct listed {
+	struct names names;
+	size_t failed;
+};
+
 static int list_here(void *arg, const struct walk_item *it)
 {
-	struct names *names = arg;
+	struct listed *l = arg;
 	char *path = it->parent && !it->leaving ? dir_path(it->parent, it->name) : NULL;
 
 	if (it->error) {
 		log_error("%s: %s", printable(path ? path : it->name), strerror(-it->error));
+		l->failed++;
 		free(path);
 		return 0;
 	}
@@ -218,33 +246,50 @@ static int list_here(void *arg, const struct walk_item *it)
 		free(path);
 		return 0;
 	}
-	return names_add(names, path);
+	return names_add(&l->names, path);
 }
 
-static int list_there(struct server *s, const char *base, const char *rel,
-		      const struct filter *filter, const char *filter_at, struct names *names,
-		      struct err *e)
-{
-	char *path CLEANUP_FREE = *rel ? name_below(base, rel) : strdup(base);
-	struct facts_list l = { 0 };
-	int rc = path ? server_list(s, path, &l, e) : err_sys(e, -ENOMEM, "names");
+struct listing_there {
+	struct server *s;
+	const char *base;
+	const struct filter *filter; /* NULL: none */
+	const char *filter_at;       /* its patterns begin there */
+	struct listed *l;
+};
 
+static int list_there(struct listing_there *t, const char *rel, unsigned depth, struct err *e)
+{
+	char *path CLEANUP_FREE = *rel ? name_below(t->base, rel) : strdup(t->base);
+	struct facts_list l = { 0 };
+	int rc = path ? server_list(t->s, path, &l, e) : err_sys(e, -ENOMEM, "names");
+
+	if (rc && path && depth && !exit_is_lost(rc) && rc != -ENOMEM) {
+		log_error("%s", e->text);
+		*e = (struct err)ERR_INIT;
+		t->l->failed++;
+		rc = 0;
+	}
+	/* A server may follow links in a circle, or make up names for ever. */
+	if (!rc && (depth > DEPTH_MOST || t->l->names.n > NAMES_MOST))
+		rc = err_set(e, -ELOOP, "%s: the tree has no end", printable(path));
 	for (size_t i = 0; !rc && i < l.n; i++) {
 		const struct ftp_facts *f = &l.all[i];
 		char *below CLEANUP_FREE = *rel ? name_below(rel, f->name) : strdup(f->name);
-		char *match CLEANUP_FREE = below && *filter_at ? name_below(filter_at, below) : NULL;
+		char *match CLEANUP_FREE = below && *t->filter_at ?
+			name_below(t->filter_at, below) : NULL;
 
 		if (!below) {
 			rc = err_sys(e, -ENOMEM, "names");
 		} else if (!bulk_name_ok(f->name)) {
 			rc = err_set(e, -EBADMSG, "%s: the server lists a name that is not valid",
 				     printable(path));
-		} else if (filter && !filter_admits(filter, match ? match : below, f->type == 'd')) {
+		} else if (t->filter && !filter_admits(t->filter, match ? match : below,
+						       f->type == 'd')) {
 			continue;
 		} else if (f->type == 'd') {
-			rc = list_there(s, base, below, filter, filter_at, names, e);
+			rc = list_there(t, below, depth + 1, e);
 		} else if (f->type == 'f' && !part_is_ours(f->name) &&
-			   names_add(names, steal_ptr(&below))) {
+			   names_add(&t->l->names, steal_ptr(&below))) {
 			rc = err_sys(e, -ENOMEM, "names");
 		}
 	}
@@ -259,10 +304,7 @@ static void print_hash(const struct job *j, const char *name, const char *alg, c
 	json_t *obj;
 
 	if (!j->o.json) {
-		if (show_raw(stdout))
-			manifest_line(stdout, name, hex);
-		else
-			printf("%s  %s\n", hex, printable(name));
+		manifest_line(stdout, name, hex);
 		return;
 	}
 	obj = json_pack("{s:s, s:s, s:s}", "event", "hash", "alg", alg, "hash", hex);
@@ -275,37 +317,38 @@ static int hash_tree(struct job *j, struct server *s, const struct url *p, struc
 	struct tree t = { .j = j, .s = s, .dir = -1 };
 	const char *alg = j->o.alg ? digest_name(j->o.alg) : "SHA-256";
 	bool inside = names_directory(p->path);
-	struct names names = { 0 };
-	size_t failed = 0;
+	struct listed l = { .failed = 0 };
+	struct listing_there there = {
+		.s = s, .filter = filter_is_set(&j->o.filter) ? &j->o.filter : NULL,
+		.filter_at = inside ? "" : name_last(p->path), .l = &l,
+	};
 	int rc = 0;
 
 	if (!alg)
 		return err_set(e, -EINVAL, "--alg %s: no such digest", printable(j->o.alg));
 	t.base = strdup(server_path(p));
-	rc = t.base ? list_there(s, t.base, "", filter_is_set(&j->o.filter) ? &j->o.filter : NULL,
-				 inside ? "" : name_last(p->path), &names, e) :
-	     err_sys(e, -ENOMEM, "names");
-	names_sort(&names);
-	for (size_t i = 0; !rc && i < names.n; i++)
-		rc = tree_add(&t, names.all[i], alg);
+	there.base = t.base;
+	rc = t.base ? list_there(&there, "", 0, e) : err_sys(e, -ENOMEM, "names");
+	names_sort(&l.names);
+	for (size_t i = 0; !rc && i < l.names.n; i++)
+		if (tree_add(&t, l.names.all[i], alg))
+			rc = err_sys(e, -ENOMEM, "names");
 	if (!rc)
-		rc = trees_hash(&t, 1);
+		rc = trees_hash(&t, 1, e);
 	for (size_t i = 0; !rc && i < t.n; i++) {
 		char *shown CLEANUP_FREE = name_below(server_shown(j, p), t.v[i].path);
 
-		if (t.v[i].e.code || !shown) {
-			log_error("%s", shown ? t.v[i].e.text : "out of memory");
-			failed++;
+		if (!t.v[i].hex || !shown) {
+			log_error("%s", t.v[i].why ? t.v[i].why : "out of memory");
+			l.failed++;
 		} else {
 			print_hash(j, shown, alg, t.v[i].hex);
 		}
 	}
-	if (rc == -ENOMEM || rc == -EINTR)
-		err_sys(e, rc, "digests");
-	if (!rc && failed)
-		rc = err_set(e, -EIO, "%s: %zu of %zu files could not be read",
-			     printable(server_path(p)), failed, t.n);
-	names_clear(&names);
+	if (!rc && l.failed)
+		rc = err_set(e, -EIO, "%s: %zu files or directories could not be read",
+			     printable(server_path(p)), l.failed);
+	names_clear(&l.names);
 	tree_clear(&t);
 	return rc;
 }
@@ -375,28 +418,30 @@ static int verify_names(struct verify *v, struct tree *t, struct err *e)
 {
 	bool *found CLEANUP_FREE = calloc(v->list.n + 1, sizeof(*found));
 	struct dirs *set = t->s ? NULL : dirs_new(OPEN_DIRS);
-	struct names names = { 0 };
+	struct listed l = { .failed = 0 };
+	struct listing_there there = { .s = t->s, .base = t->base, .filter_at = "", .l = &l };
 	struct dir *top;
 	int rc = found ? 0 : -ENOMEM, fd;
 
 	if (!rc && t->s) {
-		rc = list_there(t->s, t->base, "", NULL, "", &names, e);
+		rc = list_there(&there, "", 0, e);
 	} else if (!rc) {
 		fd = fcntl(t->dir, F_DUPFD_CLOEXEC, 0);
 		top = set && fd >= 0 ? dir_top(set, fd, "") : NULL;
-		rc = top ? walk_tree(top, WALK_NAMES, NULL, list_here, &names) : -ENOMEM;
+		rc = top ? walk_tree(top, WALK_NAMES, NULL, list_here, &l) : -ENOMEM;
 		if (top)
 			dir_put(top);
 	}
 	dirs_free(set);
-	names_sort(&names);
-	for (size_t i = 0; !rc && i < names.n; i++) {
+	names_sort(&l.names);
+	v->failed += l.failed;
+	for (size_t i = 0; !rc && i < l.names.n; i++) {
 		const struct manifest_file *f = v->list.n ?
-			bsearch(&names.all[i], v->list.v, v->list.n, sizeof(*f), compare_paths) :
+			bsearch(&l.names.all[i], v->list.v, v->list.n, sizeof(*f), compare_paths) :
 			NULL;
 
 		if (!f) {
-			verify_say(v, t, "extra", names.all[i]);
+			verify_say(v, t, "extra", l.names.all[i]);
 			v->extra++;
 			continue;
 		}
@@ -409,7 +454,7 @@ static int verify_names(struct verify *v, struct tree *t, struct err *e)
 		verify_say(v, t, "missing", v->list.v[i].path);
 		v->missing++;
 	}
-	names_clear(&names);
+	names_clear(&l.names);
 	return rc == -ENOMEM && !e->code ? err_sys(e, rc, "names") : rc;
 }
 
@@ -420,8 +465,8 @@ static void verify_compare(struct verify *v, const struct tree *t)
 		const struct manifest_file *f = bsearch(&h->path, v->list.v, v->list.n, sizeof(*f),
 							compare_paths);
 
-		if (h->e.code) {
-			log_error("%s", h->e.text);
+		if (!h->hex) {
+			log_error("%s", h->why ? h->why : "out of memory");
 			v->failed++;
 		} else if (strcasecmp(h->hex, f->hex)) {
 			verify_say(v, t, "different", h->path);
@@ -474,7 +519,9 @@ enum exit_status rftp_verify(struct job *j)
 	struct verify v = { .ntrees = (unsigned)j->nwords - 1 };
 	enum exit_status status;
 	struct err e = ERR_INIT;
-	int rc = manifest_read(j->words[0], j->o.alg, &v.list, &e);
+	/* The setting in rftp.conf is for new manifests. */
+	const struct setting *alg = option_args_last(j->args, "alg");
+	int rc = manifest_read(j->words[0], alg ? alg->value : NULL, &v.list, &e);
 
 	if (rc)
 		return usage_error(j, "%s", e.text);
@@ -484,14 +531,17 @@ enum exit_status rftp_verify(struct job *j)
 		rc = verify_open(&v.trees[i], j, j->words[i + 1], &e);
 	for (unsigned i = 0; !rc && i < v.ntrees; i++)
 		rc = verify_names(&v, &v.trees[i], &e);
-	if (!rc && trees_hash(v.trees, v.ntrees))
-		rc = err_set(&e, -EINTR, "interrupted");
+	if (!rc)
+		rc = trees_hash(v.trees, v.ntrees, &e);
 	for (unsigned i = 0; !rc && i < v.ntrees; i++)
 		verify_compare(&v, &v.trees[i]);
 	if (rc) {
 		status = failed(&e, false);
 	} else {
 		verify_summary(&v, j);
+		if (v.different && !v.same && !alg && !strcmp(v.list.v[0].alg, "MD5"))
+			log_warn("digests of 32 digits are taken for MD5: --alg XXH128 reads them "
+				 "as XXH128");
 		status = v.missing || v.extra || v.different || v.failed ? EXIT_SOME_FAILED :
 									   EXIT_DONE;
 	}

@@ -53,8 +53,6 @@ void sink_file_done(struct sink *s, struct sink_file *f, enum file_end end)
 	if (s->x.c->events.file_done || s->x.committed) {
 		char *path CLEANUP_FREE = sink_file_path(f);
 
-		if (path && s->x.committed && !skipped)
-			committed_add(s->x.committed, path);
 		if (path)
 			sink_report_done(s, f, path, end);
 	}

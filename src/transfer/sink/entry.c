@@ -807,6 +807,7 @@ int sink_digests(struct sink *s, struct buf *p)
 struct sum_due {
 	uint64_t id;
 	struct file_report report; /* path and rel are owned */
+	bool link;                 /* a hard link */
 	UT_hash_handle hh;
 };
 
@@ -825,6 +826,28 @@ void sink_sums_free(struct sink *s)
 		HASH_DEL(s->entries.sums_due, d);
 		sum_due_free(d);
 	}
+}
+
+/* Only now another attempt may skip the file. */
+static void report_file(struct sink *s, const struct file_report *r)
+{
+	if (s->x.committed && r->end == FILE_COPIED)
+		committed_add(s->x.committed, r->path);
+	XFER_EVENT(&s->x, file_done, r);
+}
+
+/* A hard link to a file that was left alone has no digest: the source did not read it. */
+void sink_sums_end(struct sink *s)
+{
+	for (struct sum_due *d = s->entries.sums_due; d && !xfer_failed(&s->x); d = d->hh.next) {
+		struct file_report r = d->report;
+
+		if (d->link)
+			r.rel = NULL;
+		report_file(s, &r);
+	}
+	if (!xfer_failed(&s->x))
+		sink_sums_free(s);
 }
 
 /* The part of path below the destination. */
@@ -861,7 +884,7 @@ void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enu
 	struct sum_due *due = NULL;
 
 	if (!*s->x.c->request.sum || end != FILE_COPIED || f->meta.type != FT_FILE || s->dry) {
-		XFER_EVENT(&s->x, file_done, &r);
+		report_file(s, &r);
 		return;
 	}
 	r.rel = below_dest(s, path);
@@ -871,11 +894,13 @@ void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enu
 	r.sum = f->sum;
 	if (!r.sum)
 		due = sum_due_new(f->id, &r);
-	if (due)
+	if (due) {
+		due->link = f->link_id;
 		HASH_ADD(hh, s->entries.sums_due, id, sizeof(due->id), due);
+	}
 	pthread_mutex_unlock(&s->entries.lock);
 	if (r.sum)
-		XFER_EVENT(&s->x, file_done, &r);
+		report_file(s, &r);
 	else if (!due)
 		xfer_fail(&s->x, -ENOMEM, "out of memory");
 }
@@ -899,7 +924,7 @@ static int sink_sum(struct sink *s, uint64_t id, const char *hex)
 	if (!due)
 		return r;
 	due->report.sum = hex;
-	XFER_EVENT(&s->x, file_done, &due->report);
+	report_file(s, &due->report);
 	sum_due_free(due);
 	return 0;
 }

@@ -158,9 +158,11 @@ int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
 /* The ticker tells the source that the entry of this id is done. 0 or -ENOMEM. */
 int sink_tell_done(struct sink *s, uint64_t id);
 
-/* f, a copied file, is done: report it, but with BULK_F_SUMS not before its digest has come. path: its
- * path for people. Any thread. */
+/* f is done: report it, but if it was copied with BULK_F_SUMS, not before its digest has come. path:
+ * for people. Any thread. */
 void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enum file_end end);
+/* At the end of the transfer: report the files whose digest has not come. */
+void sink_sums_end(struct sink *s);
 void sink_sums_free(struct sink *s);
 /* Compute the digest of the existing file with f's name. If the source's digest is there, too,
  * decide; the caller flushes the verdicts. Commit threads. */

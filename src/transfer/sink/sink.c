@@ -400,6 +400,7 @@ static void sink_complete(struct xfer *x)
 	r = xfer_failed(x) ? 0 : flush_done(s);
 	if (r)
 		xfer_control_failed(x, r);
+	sink_sums_end(s);
 	prune_run(s);
 }
 

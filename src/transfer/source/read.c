@@ -210,6 +210,7 @@ static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 
 	if (!f->sum)
 		return finish_one(r, f, b);
+	sfile_ref(f); /* another reader may finish b */
 	held = sum_take(f, b);
 	if (sum_failed(f))
 		reader_file_failed(r, f, -EIO, "its digest could not be computed");
@@ -220,6 +221,7 @@ static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 		one = finish_one(r, f, held);
 		rc = rc ? rc : one;
 	}
+	sfile_put(f);
 	return rc;
 }
 

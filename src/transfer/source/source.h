@@ -122,6 +122,12 @@ void source_kept(struct source *s, const struct block *b);
  * never became an entry. path is for people. Any thread. */
 void source_file_failed(struct source *s, struct sfile *f, const char *path, int code,
 			const char *text);
+/* In a get the sink reports the files. */
+static inline bool sends_sums(const struct source *s)
+{
+	return (s->x.c->request.flags & BULK_F_SUMS) && !s->x.client;
+}
+
 /* Send the complete digest of f, and of its hard links so far, if the sink wants it: sum.c. 0 or a
  * negative errno. Any thread. */
 int source_send_sum(struct source *s, struct sfile *f);

@@ -201,12 +201,6 @@ struct block *sum_take(struct sfile *f, struct block *b)
 
 /* ---- to the sink ---- */
 
-/* In a get the sink reports the files. */
-static bool sink_wants_sums(const struct source *s)
-{
-	return (s->x.c->request.flags & BULK_F_SUMS) && !s->x.client;
-}
-
 static int send_sum(struct source *s, uint64_t id, const char *hex)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
@@ -220,7 +214,7 @@ int source_send_sum(struct source *s, struct sfile *f)
 	const char *hex = sum_hex(f);
 	int r;
 
-	if (!hex || !sink_wants_sums(s))
+	if (!hex || !sends_sums(s))
 		return 0;
 	r = send_sum(s, f->id, hex);
 	LOCK_GUARD(guard, &f->sum->lock);
@@ -233,7 +227,7 @@ int source_send_link_sum(struct source *s, struct sfile *f, uint64_t link)
 {
 	struct sum *m = f->sum;
 
-	if (!m || !sink_wants_sums(s))
+	if (!m || !sends_sums(s))
 		return 0;
 	LOCK_GUARD(guard, &m->lock);
 	if (atomic_load(&m->complete))

@@ -195,6 +195,10 @@ static int walk_put_name(struct walk *w, struct bulk_entry *e, uint8_t type, str
 			f->mtime_ns = m->mtime_ns;
 			f->linked = sfile_ref(linked);
 			f->rel = strdup(w->rel ? w->rel : name);
+			if (!f->rel) {
+				sfile_put(f);
+				return -ENOMEM;
+			}
 		}
 	}
 	if (dry) {
@@ -406,7 +410,7 @@ static int walk_put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, 
 		w->last = sfile_ref(f);
 		w->nfiles++;
 	}
-	if (!r && (f->kind != SFILE_PATH || (f->sum && !sfile_has_data(f))))
+	if (!r && (f->kind != SFILE_PATH || (sends_sums(s) && !sfile_has_data(f))))
 		r = walk_flush(w);
 	if (!r && !sfile_has_data(f))
 		r = source_send_sum(s, f);
@@ -541,7 +545,7 @@ static int walk_put_file_name(struct walk *w, struct dir *parent, const char *pa
 		inodes_remove(&w->links, l);
 	}
 	r = walk_put_name(w, &e, ENTRY_HARDLINK, parent, path, name, m, linked);
-	if (!r && linked)
+	if (!r && linked && sends_sums(w->s))
 		r = walk_flush(w);
 	if (!r && linked)
 		r = source_send_link_sum(w->s, linked, e.id);

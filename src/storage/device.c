@@ -214,6 +214,131 @@ enum storage_class storage_class_of(int fd)
 	return rotates < 0 ? STORAGE_UNKNOWN : rotates ? STORAGE_ROTATING : STORAGE_SSD;
 }
 
+/* ---- a disk that only says that it rotates ---- */
+
+/* The heads of a disk need some 8 ms to a distant place. The disks of hypervisors, of LIO and of RAID
+ * controllers often say that they rotate, and need a tenth of that, or less. */
+enum { PLACES = 16, PLACES_LEAST = 4, DEPTH_MOST = 16 };
+#define SEEK_NS 1500000u        /* no disk that rotates is as fast at most places */
+#define SEEKS_NS 200000000u     /* time for all places */
+#define APART (8u << 20)        /* bytes from place to place: more than a disk reads ahead in a seek */
+
+struct seeks {
+	dev_t dev;
+	uint64_t until;         /* now_ns() */
+	uint64_t last;          /* address of the place before */
+	uint64_t ns[PLACES];    /* time of each read */
+	unsigned n;
+};
+
+static bool seeks_done(const struct seeks *s)
+{
+	return s->n == PLACES || now_ns() >= s->until;
+}
+
+/* Read places of a file. fd is O_DIRECT. */
+static void seek_in_file(struct seeks *s, int fd, uint64_t size)
+{
+	uint64_t step = size / PLACES > APART ? size / PLACES & ~(uint64_t)(DIRECT_ALIGN - 1) : APART;
+	CLEANUP_FREE void *page = aligned_alloc(DIRECT_ALIGN, DIRECT_ALIGN);
+
+	for (uint64_t off = 0; page && off < size && !seeks_done(s); off += step) {
+		uint64_t at = file_address_at(fd, off), start;
+
+		if (at == ADDRESS_UNKNOWN ||
+		    (at > s->last ? at - s->last : s->last - at) < APART)
+			continue;
+		start = now_ns();
+		if (pread(fd, page, DIRECT_ALIGN, (off_t)off) <= 0)
+			return;
+		s->ns[s->n++] = now_ns() - start;
+		s->last = at;
+	}
+}
+
+/* Read places of the files below the directory fd, which is closed. */
+static void seek_in_dir(struct seeks *s, int fd, unsigned depth)
+{
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *de;
+
+	if (!d && fd >= 0)
+		close(fd);
+	while (d && !seeks_done(s) && (de = readdir(d))) {
+		int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME;
+		bool directory = de->d_type == DT_DIR;
+		int one CLEANUP_CLOSE = -1;
+		struct stat st;
+
+		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, "..") ||
+		    !(directory ? depth < DEPTH_MOST : de->d_type == DT_REG))
+			continue;
+		flags |= directory ? O_DIRECTORY : O_DIRECT;
+		one = openat(dirfd(d), de->d_name, flags);
+		if (one < 0 && errno == EPERM) /* the file of another user */
+			one = openat(dirfd(d), de->d_name, flags & ~O_NOATIME);
+		if (one < 0 || fstat(one, &st) || st.st_dev != s->dev)
+			continue;
+		if (S_ISDIR(st.st_mode))
+			seek_in_dir(s, steal_fd(&one), depth + 1);
+		else if (S_ISREG(st.st_mode))
+			seek_in_file(s, one, (uint64_t)st.st_size);
+	}
+	if (d)
+		closedir(d);
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* 0: reads of distant places are faster than heads can move; 1: they are not; -1: not known. */
+static int needs_seeks(int fd)
+{
+	struct seeks s = { .until = now_ns() + SEEKS_NS, .last = ADDRESS_UNKNOWN };
+	struct stat st;
+	int own;
+
+	if (fstat(fd, &st))
+		return -1;
+	s.dev = st.st_dev;
+	own = S_ISDIR(st.st_mode) ? fd_reopen(fd, O_RDONLY | O_DIRECTORY) :
+	      S_ISREG(st.st_mode) ? fd_reopen(fd, O_RDONLY | O_DIRECT) : -1;
+	if (S_ISDIR(st.st_mode)) {
+		seek_in_dir(&s, own, 0);
+	} else if (own >= 0) {
+		seek_in_file(&s, own, (uint64_t)st.st_size);
+		close(own);
+	}
+	if (s.n < PLACES_LEAST)
+		return -1;
+	qsort(s.ns, s.n, sizeof(s.ns[0]), compare_ns);
+	log_debug("the disk says that it rotates; reads of %u distant places took %llu us, as a median",
+		  s.n, (unsigned long long)s.ns[s.n / 2] / 1000);
+	return s.ns[s.n / 2] >= SEEK_NS;
+}
+
+enum storage_class storage_class_of_source(int fd)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static int seeks = -1;
+	static dev_t device;
+	enum storage_class class = storage_class_of(fd);
+	struct stat st;
+
+	if (class != STORAGE_ROTATING || fstat(fd, &st))
+		return class;
+	LOCK_GUARD(guard, &lock);
+	if (seeks < 0 || device != st.st_dev) {
+		seeks = needs_seeks(fd);
+		device = st.st_dev;
+	}
+	return seeks ? STORAGE_ROTATING : STORAGE_SSD;
+}
+
 struct ids storage_nodes(const struct topo *t, int fd)
 {
 	struct ids none = { 0 };

@@ -257,21 +257,38 @@ int data_ranges(int fd, uint64_t size, int (*fn)(void *arg, uint64_t off, uint64
 
 /* ---- the address of a file on its disk ---- */
 
-uint64_t file_address(int fd)
+/* The first extent between from and from + len. False: none, or the filesystem does not report it.
+ * No FIEMAP_FLAG_SYNC: data that is not yet on the disk is in memory, so a read of it does not move
+ * the disk's heads. */
+static bool first_extent(int fd, uint64_t from, uint64_t len, struct fiemap_extent *x)
 {
-	/* No FIEMAP_FLAG_SYNC: data that is not yet on the disk is in memory, so a read of it does
-	 * not move the disk's heads. */
 	union {
 		struct fiemap map;
 		uint8_t room[sizeof(struct fiemap) + sizeof(struct fiemap_extent)];
 	} q = { .room = { 0 } };
-	const struct fiemap_extent *first = q.map.fm_extents;
 
-	q.map.fm_length = FIEMAP_MAX_OFFSET;
+	q.map.fm_start = from;
+	q.map.fm_length = len;
 	q.map.fm_extent_count = 1;
-	if (ioctl(fd, FS_IOC_FIEMAP, &q.map) < 0)
+	if (ioctl(fd, FS_IOC_FIEMAP, &q.map) < 0 || !q.map.fm_mapped_extents)
+		return false;
+	*x = q.map.fm_extents[0];
+	return !(x->fe_flags & FIEMAP_EXTENT_UNKNOWN);
+}
+
+uint64_t file_address(int fd)
+{
+	struct fiemap_extent x;
+
+	return first_extent(fd, 0, FIEMAP_MAX_OFFSET, &x) ? x.fe_physical : ADDRESS_UNKNOWN;
+}
+
+uint64_t file_address_at(int fd, uint64_t offset)
+{
+	struct fiemap_extent x;
+
+	if (!first_extent(fd, offset, 1, &x) || x.fe_flags & FIEMAP_EXTENT_UNWRITTEN ||
+	    x.fe_logical > offset)
 		return ADDRESS_UNKNOWN;
-	if (!q.map.fm_mapped_extents || first->fe_flags & FIEMAP_EXTENT_UNKNOWN)
-		return ADDRESS_UNKNOWN;
-	return first->fe_physical;
+	return x.fe_physical + (offset - x.fe_logical);
 }

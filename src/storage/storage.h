@@ -240,6 +240,11 @@ uint32_t direct_alignment(int fd);
 enum storage_class { STORAGE_UNKNOWN, STORAGE_MEMORY, STORAGE_SSD, STORAGE_ROTATING,
 		     STORAGE_NETWORK };
 enum storage_class storage_class_of(int fd);
+/* As storage_class_of(), for a source of data: fd is a file or the top of a tree, and may be O_PATH.
+ * If the disk says that it rotates, files of fd are read at up to 16 places, past the page cache and
+ * for some 0.2 s at most; if no heads can have moved as fast, the class is STORAGE_SSD. The result
+ * for a device is kept. Any thread. */
+enum storage_class storage_class_of_source(int fd);
 /* The class as static text for messages, such as "an SSD" or "storage of unknown kind". */
 const char *storage_class_text(unsigned class);
 
@@ -252,6 +257,8 @@ struct ids storage_nodes(const struct topo *t, int fd);
  * on the disk. Any thread. */
 #define ADDRESS_UNKNOWN UINT64_MAX
 uint64_t file_address(int fd);
+/* The same for the data at offset itself; data that was never written is not on the disk. */
+uint64_t file_address_at(int fd, uint64_t offset);
 
 /* The engine that was fastest in measurements on files of this class: IO_POSIX, or IO_AUTO
  * (io_uring if io_new() can use it). *said as in io_new(). Any thread. */

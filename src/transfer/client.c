@@ -6,7 +6,7 @@
 #define REPLY_MS 60000
 
 /* Offer this machine's network cards; they decide whether RDMA is offered. */
-static int offer_cards(struct transfer_config *c, int storage, struct err *e)
+static int offer_cards(struct transfer_config *c, const struct xfer *x, struct err *e)
 {
 	struct offer *o = &c->request.offer;
 	struct sockaddr_storage local;
@@ -19,7 +19,7 @@ static int offer_cards(struct transfer_config *c, int storage, struct err *e)
 	r = offer_nics(o, &c->tuning, &local, false, &why, e);
 	if (r)
 		return r;
-	placement_offer(o, storage);
+	placement_offer(o, x->storage, x->source);
 	if (!o->transports)
 		return err_set(e, why.code, "no RDMA: %s", why.text);
 	if (why.code == -EPROTONOSUPPORT)
@@ -407,7 +407,7 @@ int transfer_client(struct transfer_config *c, struct transfer_result *r, struct
 	setup_storage(x);
 	offer_fill(o, &c->tuning);
 	o->little = client_is_small(c, x);
-	rc = offer_cards(c, x->storage, e);
+	rc = offer_cards(c, x, e);
 
 	/* Repeat only if the offer has become smaller: a server can send -ENOLINK, too, and then a
 	 * repetition changes nothing. */

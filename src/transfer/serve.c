@@ -103,7 +103,7 @@ static int serve_agree(struct serving *v, struct err *e)
 	setup_storage(v->x);
 	o->little = c->request.offer.little && !tuning_has_streams(&c->tuning) &&
 		    (!v->x->source || setup_is_small(v->x));
-	placement_offer(o, v->x->storage);
+	placement_offer(o, v->x->storage, v->x->source);
 	if (why.code)
 		log_at(why.code == -EPROTONOSUPPORT ? LOG_LV_WARN : LOG_LV_DEBUG, "no RDMA: %s",
 		       why.text);

@@ -253,6 +253,11 @@ static void test_address(void **state)
 	assert_int_equal(pwrite_full(b, "x", 1, 512 << 10), 0);
 	assert_int_equal(fsync(b), 0);
 	assert_true(file_address(b) != ADDRESS_UNKNOWN);
+	/* The place of a byte: of the data, not of the hole before it. */
+	assert_true(file_address_at(b, 512 << 10) == file_address(b));
+	assert_true(file_address_at(b, 0) == ADDRESS_UNKNOWN);
+	assert_true(file_address_at(a, 8192) == at + 8192);
+	assert_true(file_address_at(a, 64 << 10) == ADDRESS_UNKNOWN);
 	close(a);
 	close(b);
 }

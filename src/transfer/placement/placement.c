@@ -65,12 +65,13 @@ static int nearest(const struct topo *t, const struct ids *nodes, int node)
 	return best;
 }
 
-void placement_offer(struct offer *o, int fd)
+void placement_offer(struct offer *o, int fd, bool source)
 {
 	struct err why = ERR_INIT;
 	struct topo *t;
 
-	o->storage = (uint8_t)(fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd));
+	o->storage = (uint8_t)(fd < 0 ? STORAGE_UNKNOWN : source ? storage_class_of_source(fd) :
+				  storage_class_of(fd));
 	t = fd < 0 ? NULL : topo_read(NULL, &why);
 	if (t && topo_nodes(t) > 1) {
 		struct ids nodes = storage_nodes(t, fd);

@@ -9,8 +9,8 @@
 #include "transfer/transfer.h"
 
 /* Fill in an offer's class of the storage behind fd (negative: none), and which of its cards are on
- * the storage's node. */
-void placement_offer(struct offer *o, int fd);
+ * the storage's node. source: files are read there. */
+void placement_offer(struct offer *o, int fd, bool source);
 
 struct placement_config {
 	const struct place_wish *wish;

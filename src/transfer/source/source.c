@@ -264,7 +264,7 @@ static void source_look_at_storage(struct source *s)
 		return;
 	s->io = tuning_io(&s->x.c->tuning, fd, s->x.c->tuning.direct == DIRECT_ON);
 	/* Reading one file at a time avoids seeks of a disk's heads between files. */
-	rotating = fd >= 0 && storage_class_of(fd) == STORAGE_ROTATING;
+	rotating = fd >= 0 && storage_class_of_source(fd) == STORAGE_ROTATING;
 	s->stripe |= rotating;
 	s->sort = choose_sort(s, rotating);
 }

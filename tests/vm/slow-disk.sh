@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A disk that says that it rotates is timed: with reads of 8 ms it is treated as rotating, without a
+# delay it is not. TAP.
+
+# shellcheck disable=SC2034,SC2154 # for guest.sh; set there
+vm_options=""
+. "${top_srcdir:?}/tests/vm/guest.sh"
+
+modprobe -a loop dm_delay || skip_all "the guest's kernel has no delayed disks"
+truncate -s 128M "$tmp/disk.img"
+mkfs.ext4 -q -F "$tmp/disk.img"
+loop=$(losetup --find --show "$tmp/disk.img")
+echo 1 >"/sys/block/${loop#/dev/}/queue/rotational"
+mkdir "$tmp/disk" "$tmp/root"
+start_server here --root "$tmp/root" --anonymous rw
+
+put_from() { # DEVICE NAME: sets took
+	check "$2: it is mounted" mount "$1" "$tmp/disk"
+	[ -d "$tmp/disk/far" ] || {
+		mkdir "$tmp/disk/far"
+		for i in 1 2 3 4 5 6; do random "$tmp/disk/far/$i" 12M; done
+	}
+	run rftp put -vv --accept-new --prot clear -r "$tmp/disk/far/" "$url/$2"
+	check "$2: all is sent" same_trees "$tmp/disk/far" "$tmp/root/$2"
+	umount "$tmp/disk"
+	took=$(sed -n 's/.* distant places took \([0-9]*\) us.*/\1/p' "$tmp/err")
+	comment <<<"$2: a distant place takes ${took:-?} us"
+}
+says_rotating() { grep -q 'a rotating disk: files are read one at a time' "$tmp/err"; }
+
+put_from "$loop" fast
+# The emulated machine may be too slow itself.
+if [ "${took:-0}" -lt 1500 ]; then
+	check "fast: it does not rotate" not says_rotating
+else
+	check "fast: it is as slow as one that rotates" says_rotating
+fi
+
+echo "0 $(blockdev --getsz "$loop") delay $loop 0 8 $loop 0 0" | dmsetup create --noudevsync slow
+put_from "/dev/$(dmsetup info -c --noheadings -o blkdevname slow)" slow
+check "slow: its reads take the time of a seek" test "${took:-0}" -ge 8000
+check "slow: it rotates" says_rotating
+dmsetup remove slow
+losetup -d "$loop"
+finish

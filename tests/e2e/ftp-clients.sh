@@ -515,6 +515,15 @@ check "that server ends well, too" stops_well
 start_server strict --root "$tmp/root" --anonymous ro
 run curl -sS --max-time 20 "ftp://127.0.0.1:$port/text"
 check "curl in clear is refused by default" status_is 67
+check "the log says what to set" grep -q 'refused a login without TLS (lftp: .*ssl-allow-anonymous yes; curl' \
+	"$tmp/strict.log"
 ftp "ftp://127.0.0.1:$port/text"
 check "and by TLS is not" is_same "$tmp/out" "$tmp/root/text"
+if command -v lftp >/dev/null; then
+	run lftp -c "set ssl:verify-certificate no; set ftp:ssl-allow-anonymous yes; set net:max-retries 2;
+		cd ftp://127.0.0.1:$port/ && cat text"
+	check "nor lftp, with what the log names" is_same "$tmp/out" "$tmp/root/text"
+else
+	skip "lftp by TLS as anonymous" "it is missing"
+fi
 finish

@@ -70,8 +70,14 @@ int cmd_user(struct ftp_session *s, char *arg)
 					 s->account.name);
 	if (s->logged_in)
 		return ftp_session_reply(s, 503, "You are logged in already");
-	if (s->c->require_tls && !s->tls)
+	if (s->c->require_tls && !s->tls) {
+		/* The reply cannot name the settings of each client. */
+		if (!s->clear_refused)
+			log_info("%s: refused a login without TLS (lftp: set ftp:ssl-allow-anonymous yes; "
+				 "curl: --ssl-reqd; or rftpd --plain)", s->peer_text);
+		s->clear_refused = true;
 		return ftp_session_reply(s, 530, "AUTH TLS first: no logins in clear here");
+	}
 
 	free(s->user);
 	s->user = strdup(arg);

@@ -42,6 +42,7 @@ struct ftp_session {
 	struct ftp_account account;  /* valid if logged_in */
 	char *user;                  /* from USER, until PASS */
 	unsigned failures;           /* wrong passwords so far */
+	bool clear_refused;          /* a login without TLS */
 	unsigned certificate_asked;  /* users that the certificate was checked for */
 	uint64_t login_by;           /* now_ns() */
 

@@ -226,6 +226,7 @@ const struct option_def rftp_options[] = {
 	OPTION_HEADING("Command-specific options"),
 	FLAG("long", 'l', ON_LS, longer, "mode, owner, size and time with each name (default)"),
 	FLAG("names", '1', ON_LS, names, "names only, one per line"),
+	FLAG("slash", 'p', ON_LS, slash, "a slash behind the names of directories"),
 	FLAG("all", 'a', ON_LS, all, "names that begin with a dot, too: they are always shown"),
 	FLAG("human", 0, ON_LS, human, "sizes like 1.5 GiB; also -h among other letters, as -lh"),
 	FLAG("directory", 'd', ON_LS, directory, "directories themselves, not their contents"),

@@ -46,7 +46,7 @@ struct options {
 
 	/* for some commands only */
 	bool no_glob;
-	bool names, longer, all, human, directory, tree, by_time, by_size, reverse;
+	bool names, longer, slash, all, human, directory, tree, by_time, by_size, reverse;
 	bool parents, crc;
 	char *alg;
 	uint64_t bench_ns, bench_bytes;

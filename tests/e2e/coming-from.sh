@@ -52,6 +52,6 @@ advises 'put -rP' 'no option -P \(rftp shows progress'
 advises 'put -p' 'put does not take -p: rftp keeps times'
 advises 'put -l 8000' 'put does not take -l: --rate'
 advises 'put --delete' 'does not take --delete: rftp sync --delete removes'
-advises 'ls -p' 'ls does not take -p \(rftp ls --help'
+advises 'stat -p' 'stat does not take -p \(rftp stat --help'
 advises 'put --xatrs' 'did you mean --xattrs'
 finish

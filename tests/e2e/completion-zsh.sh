@@ -47,11 +47,20 @@ wants "a program" ssh-keygen "rftp put --ssh ssh-keyge"
 mkdir -p "$HOME/.config/rftp"
 printf 'prot safe\n[host h]\n[dtn1]\nurl = a:b\n [ far ] # one\nurl = a:c\n' \
 	>"$HOME/.config/rftp/rftp.conf"
-wants "local names for put, and servers" 'dir dtn1: far: file two\ words' "rftp put "
-wants "sections of rftp.conf" "dtn1: far:" "rftp rm "
+wants "local names for put, and servers" 'dir dtn1: far: file near: two\ words' "rftp put "
+wants "sections of rftp.conf" "dtn1: far: near:" "rftp rm "
 wants "one of them" "dtn1:" "rftp ls d"
 wants "also the second" "far: file" "rftp put dir f"
 wants "below a directory" inside "rftp get dir/"
+mkdir -p "$tmp/root/data/run 1" "$tmp/root/da"
+touch "$tmp/root/data/run 1/a%b" "$tmp/root/data/raw"
+start_server there --root "$tmp/root" --anonymous ro
+run rftp ls --accept-new "$url"
+printf '[near]\nurl = %s\n' "$url" >>"$HOME/.config/rftp/rftp.conf"
+wants "names on a server" "da/ data/" "rftp ls $url/da"
+wants "below a directory there" 'raw run\ 1/' "rftp get $url/data/r"
+wants "with a blank, and a percent sign" "a%25b" "rftp rm $url/data/run\\ 1/a"
+wants "of a section" "da/ data/" "rftp put file near:d"
 
 commands=$(commands_of rftp-numa)
 wants "the commands of rftp-numa" "$commands" "rftp-numa "
@@ -91,7 +100,7 @@ offered() {
 }
 offers() { # EXPECTED LINE
 	diff <(sed 's/\\ /_/g' <<<"$1" | tr ' ' '\n' | sed '/^$/d' | LC_ALL=C sort) \
-		<(offered "$2" | sed 's/\\ /_/g' | LC_ALL=C sort) | comment
+		<(offered "$2" | sed 's/\\\{0,1\} /_/g' | LC_ALL=C sort) | comment
 	[ "${PIPESTATUS[0]}" -eq 0 ]
 }
 # ask FIRST: for thirty lines from there on, which on-terminal has the patience for

@@ -61,6 +61,25 @@ check "one of them" offers "dtn1:" rftp ls d
 check "for put, with local names" offers "dir dtn1:" rftp put file d
 rm "$HOME/.config/rftp/rftp.conf"
 
+# Colons break words in bash.
+mkdir -p "$tmp/root/data/run 1" "$tmp/root/da"
+touch "$tmp/root/data/run 1/a%b" "$tmp/root/data/raw" "$tmp/root/$(printf 'new\nline')"
+start_server there --root "$tmp/root" --anonymous ro
+run rftp ls --accept-new "$url"
+check "ls -p marks directories" test "$(rftp ls -1p "$url/data")" = "$(printf 'raw\nrun 1/')"
+printf '[near]\nurl = %s\n' "$url" >"$HOME/.config/rftp/rftp.conf"
+at=//127.0.0.1
+check "names on a server" offers "$port/da/ $port/data/" rftp ls rftp : $at : "$port/da"
+check "below a directory there" test "$(offered rftp get rftp : $at : "$port/data/r")" = \
+	"$(printf '%s\n' "$port/data/raw" "$port/data/run\\ 1/")"
+check "with a blank, and a percent sign" test "$(offered rftp rm rftp : $at : "$port/data/run\\ 1/a")" = \
+	"$port/data/run\\ 1/a%25b"
+check "of a section" offers "da/ data/" rftp put file near : d
+check "of a section, all" test "$(offered rftp ls near : | wc -l)" = 3
+check "behind the section's colon and a directory" offers "data/raw" rftp rm near : data/ra
+rm "$HOME/.ssh/known_hosts" "$HOME/.config/rftp/known_hosts" 2>/dev/null
+rm "$HOME/.config/rftp/rftp.conf"
+
 # ---- rftp-numa ----
 
 commands=$(commands_of rftp-numa)

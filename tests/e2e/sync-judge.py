@@ -161,7 +161,13 @@ for turn in range(count):
     if run.returncode != blocked:
         print(f'tree {turn} of seed {seed}, {way} {rules}: exit status {run.returncode}')
         bad += 1
-    bad += compare(turn, way, rules, print_of(judge, src, rules), print_of(to, src, rules))
+    want, got = print_of(judge, src, rules), print_of(to, src, rules)
+    for name in list(want) if blocked else []:
+        # rsync copies the other names of a file whose first name is blocked; rftp does not.
+        path = os.path.join(src, name)
+        if os.path.isfile(path) and os.lstat(path).st_nlink > 1:
+            want.pop(name), got.pop(name, None)
+    bad += compare(turn, way, rules, want, got)
     if blocked:
         continue
     plan = subprocess.run(sync(way, '--dry-run', *rules), check=True, capture_output=True, text=True)

@@ -31,6 +31,8 @@ PROGRESS = re.compile(r" *(\d+)% ")
 SIZE = r"\d+(?:\.\d+)? (?:[KMGT]i)?B"
 ALIKE = [(re.compile(pattern, re.M), name) for pattern, name in (
     (r"^\^C", ""),
+    # A transfer that takes a second names the slowest stage.
+    (r", held back by [A-Za-z ]+ \(\d+ %\)", ""),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", "DATE"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?", "DATE"),
     (r"rftpd\[\d+\]", "rftpd[PID]"),
@@ -41,7 +43,7 @@ ALIKE = [(re.compile(pattern, re.M), name) for pattern, name in (
     (r"\bin \d+\.\d+ s\b", "in TIME"),
     (r"CPU seconds here [\d.]+, there [\d.]+", "CPU seconds here TIME, there TIME"),
     # The progress at an interruption, and the remaining work.
-    (r"^ *\d+% +" + SIZE + r" of (.*?) +RATE +\d+:\d\d left +\([a-z -]+\)", r"PERCENT of \1"),
+    (r"^ *\d+% +" + SIZE + r" of (.*?) +RATE +\d+:\d\d left +\([A-Za-z ]+(?: \d+ %)?\)", r"PERCENT of \1"),
     (r"^" + SIZE + " in TIME, RATE, 0 files$", "PART in TIME, 0 files"),
     (r"^" + SIZE + r"( in TIME, RATE, .*), " + SIZE + " were there", r"PART\1, PART were there"),
     # bench prints a line about every second.

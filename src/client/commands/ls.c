@@ -25,11 +25,15 @@ static int facts_by_size(const void *a, const void *b)
 
 static void ls_print(const struct job *j, const struct ftp_facts *f, const char *name)
 {
+	char *marked CLEANUP_FREE = j->o.slash && f->type == 'd' ? name_below(name, "") : NULL;
 	bool raw = show_raw(stdout);
 
 	if (j->o.json)
 		json_emit(stdout, show_json("entry", f, name));
-	else if (j->o.null)
+	name = marked ? marked : name;
+	if (j->o.json)
+		return;
+	if (j->o.null)
 		show_name(stdout, name, true, '\0');
 	else if (j->o.names)
 		show_name(stdout, name, raw, '\n');

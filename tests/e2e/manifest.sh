@@ -79,6 +79,8 @@ sleep 1
 kill -9 $pid
 wait $pid 2>/dev/null
 check "killed: no manifest" test ! -e "$tmp/m"
+# Until then it may still write files that have come.
+check "killed: its session ends" patience 30 no_children "$server"
 run rftp put -q -r --manifest "$tmp/m" "$tmp/src/" "$url/to"
 check "again: all files are in it" lists_all $((files + 1))
 check "again: sha256sum accepts it" accepts sha256sum "$tmp/root/to"

@@ -325,15 +325,13 @@ enum exit_status attempts_run(struct attempts *a, const struct err *setup)
 				(unsigned long long)r.touched, r.touched == 1 ? "" : "s");
 		} else if (!rc && r.in_the_way && !passed &&
 			   !(a->request->flags & BULK_F_DRY_RUN)) {
-			/* What was in the way of files has been removed: now send the files. */
+			/* Names that were in the way have been removed, unless that failed: now the
+			 * entries that need these names arrive, or fail. */
 			passed = true;
+			a->request->sync.flags |= SYNC_LAST;
 			report_pass(a->report, &r);
 			attempts_recall(a);
 			continue;
-		} else if (!rc && r.in_the_way && passed) {
-			report_result(a->report, &r);
-			log_error("names are in the way of files again: run the command once more");
-			return EXIT_SOME_FAILED;
 		} else if (!rc) {
 			report_result(a->report, &r);
 			return r.failed ? EXIT_SOME_FAILED : EXIT_DONE;

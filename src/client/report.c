@@ -744,7 +744,7 @@ void report_pass(struct report *r, const struct transfer_result *res)
 	r->before.corrected += res->corrected;
 	r->before.removed += res->removed;
 	r->before.removed_bytes += res->removed_bytes;
-	log_debug("names that were in the way have been removed: the files follow");
+	log_debug("names were in the way: the files that need them follow");
 }
 
 void report_retry(struct report *r, unsigned attempt, unsigned wait, const struct err *e)

@@ -143,6 +143,8 @@ enum {
 	SYNC_DELETE = 1 << 0,      /* remove them, after everything else went well */
 	SYNC_EXCLUDED = 1 << 1,    /* also those that the filter leaves out */
 	SYNC_FORCE = 1 << 2,       /* also if files failed, or the source is empty */
+	SYNC_LAST = 1 << 3,        /* the transfer before has removed the names in the way of other
+				    * types: entries that still find one fail */
 };
 struct bulk_sync {
 	uint8_t flags;

@@ -185,7 +185,8 @@ struct transfer_result {
 	/* Of BULK_F_SYNC. This and the rest is sent only if one is not 0. */
 	uint64_t corrected;                /* of skipped: files whose attributes were corrected */
 	uint64_t removed, removed_bytes;   /* names */
-	uint64_t in_the_way;               /* of removed: another transfer must put files there */
+	uint64_t in_the_way;               /* entries and removed names: another transfer must
+					    * put files there */
 	uint64_t stages[STAGES];           /* ns for which each held the transfer back */
 };
 

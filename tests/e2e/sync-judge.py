@@ -5,6 +5,7 @@
 # random moment first. Afterwards a dry run finds nothing to do. ROOT is the server's directory
 # behind URL. Prints each difference; exit 1 if there is one.
 import hashlib
+import json
 import os
 import random
 import re
@@ -112,9 +113,29 @@ def print_of(top, src, rules):
 def sync(way, *options):
     words = {'put': [place + '/src/', url + '/to'], 'get': [url + '/src/', place + '/to'],
              'cp': [url + '/src/', url + '/to']}[way]
-    # --force: the source may be empty, also because all of it is excluded.
-    return ['rftp', 'sync', '--accept-new', '-a', '--delete', '--force', '--ack', 'written', *options,
-            *words]
+    return ['rftp', 'sync', '--accept-new', '-a', '--delete', '--ack', 'written', *options, *words]
+
+
+def sends_nothing(src, rules):
+    """All that the source has is left out."""
+    listed = subprocess.run(['rsync', '-r', '--list-only', *rules, src + '/'], check=True,
+                            stdout=subprocess.PIPE)
+    return listed.stdout.count(b'\n') == 1  # the source itself
+
+
+def failed_links(output, src):
+    """The hard links, below src, that rftp says have failed, because their file has."""
+    events = [json.loads(line) for line in output.splitlines()]
+    texts = [event['text'] for event in events if event['event'] == 'file_failed']
+    names = [os.path.relpath(path, src) for path in everything(src)[0]]
+    return [name for name in names
+            if any(text.endswith('/to/' + shown(name) + ': the file it is a hard link to was not written')
+                   for text in texts)]
+
+
+def shown(name):
+    """As rftp prints it."""
+    return name.replace('\\', '\\x5c').replace('\n', '\\x0a')
 
 
 def compare(turn, way, rules, want, got):
@@ -149,6 +170,8 @@ for turn in range(count):
         continue
     assert ruling.returncode in (0, 23), ruling
     blocked = ruling.returncode == 23  # an excluded name is in a directory that a file replaces
+    if sends_nothing(src, rules):
+        rules.append('--force')  # rftp must be sure that the source may be empty
     if turn % 3 == turn // 3 % 3:
         with subprocess.Popen(sync(way, '-q', '--rate', '500K', *rules),
                               stderr=subprocess.DEVNULL) as run:
@@ -156,17 +179,15 @@ for turn in range(count):
             killed += run.poll() is None
             run.kill()
         time.sleep(.1)  # the server notices the lost connection
-    run = subprocess.run(sync(way, '-q', *rules), check=False,
+    run = subprocess.run(sync(way, '-q', '--json', *rules), check=False, stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL if blocked else None)
     if run.returncode != blocked:
         print(f'tree {turn} of seed {seed}, {way} {rules}: exit status {run.returncode}')
         bad += 1
     want, got = print_of(judge, src, rules), print_of(to, src, rules)
-    for name in list(want) if blocked else []:
-        # rsync copies the other names of a file whose first name is blocked; rftp does not.
-        path = os.path.join(src, name)
-        if os.path.isfile(path) and os.lstat(path).st_nlink > 1:
-            want.pop(name), got.pop(name, None)
+    # rsync copies the other names of a file whose first name is blocked; rftp says that it does not.
+    for name in failed_links(run.stdout, src) if blocked else []:
+        want.pop(name, None), got.pop(name, None)
     bad += compare(turn, way, rules, want, got)
     if blocked:
         continue

@@ -41,6 +41,10 @@ is() { [ "$(names)" = "$1" ] || { names | comment; false; }; }
 all="a gone gone/1 gone/deep gone/deep/2 old sub sub/b "
 untouched="gone gone/1 gone/deep gone/deep/2 old sub sub/b "
 says() { grep -q -e "$1" "$tmp/err" || { comment <"$tmp/err"; false; }; }
+linked_or_said() {
+	cmp -s "$made/sub/l" "$tmp/here/src/gone" ||
+		says 'to/sub/l: the file it is a hard link to was not written$'
+}
 for way in put get cp; do
 	fresh
 	move $way
@@ -149,6 +153,17 @@ for way in put get cp; do
 	check "$way --delete: they are replaced" is "a gone old old/in sub sub/b "
 	check "$way --delete: exit status" status_is 0
 	check "$way --delete: by a link" test -L "$made/a"
+	fresh
+	for at in here root; do
+		echo file >"$tmp/$at/src/gone"
+		ln "$tmp/$at/src/gone" "$tmp/$at/src/sub/l"
+	done
+	move $way --delete --exclude 2 -v
+	check "$way --exclude: a directory that stays is not replaced" status_is 1
+	check "$way --exclude: the reason" says 'to/gone: cannot be replaced, because names in it stay'
+	check "$way --exclude: its name is not left alone" not grep -q 'gone (.*left alone' "$tmp/err"
+	# The first name of the two is written, by the order of the directory.
+	check "$way --exclude: no other name of the file is forgotten" linked_or_said
 	fresh
 	printf x >"$made/.rftp-0123456789abcdef0123456789abcdef"
 	move $way --delete

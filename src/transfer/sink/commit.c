@@ -50,7 +50,7 @@ void sink_file_done(struct sink *s, struct sink_file *f, enum file_end end)
 	if (f->counts)
 		atomic_fetch_add(skipped ? &s->x.count.skipped : &s->x.count.files, 1);
 	atomic_fetch_add(&s->x.count.corrected, end == FILE_CORRECTED);
-	if (s->x.c->events.file_done || s->x.committed) {
+	if (!f->later && (s->x.c->events.file_done || s->x.committed)) {
 		char *path CLEANUP_FREE = sink_file_path(f);
 
 		if (path)

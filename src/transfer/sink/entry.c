@@ -404,6 +404,7 @@ static int leave_for_later(struct sink *s, struct sink_file *f)
 	bool asks = f->flags & ENTRY_F_ASK;
 
 	f->later = true;
+	atomic_fetch_add(&s->x.count.in_the_way, 1);
 	sink_file_done(s, f, FILE_LEFT);
 	return asks ? sink_verdict(s, f->id, VERDICT_LATER) : 0;
 }

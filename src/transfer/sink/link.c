@@ -87,6 +87,7 @@ static bool same_inode(int from, const char *name, int to, const char *other)
 static void make_hardlink(struct sink *s, struct sink_file *f, struct linkable *l,
 			  enum link_state state, struct jobs *later)
 {
+	char *path CLEANUP_FREE = NULL;
 	int from, to, r;
 	bool there = false;
 
@@ -109,16 +110,18 @@ static void make_hardlink(struct sink *s, struct sink_file *f, struct linkable *
 			dir_unpin(f->parent->dir);
 		dir_unpin(l->dir);
 	}
+	/* The source has no path of a link for the message. */
+	path = r ? sink_file_path(f) : NULL;
 	if (!r && there)
 		sink_file_done(s, f, FILE_LEFT);
 	else if (!r)
 		sink_file_named(s, f, later);
 	else if (l)
-		sink_file_failed(s, f, r, "%s: hard link to %s: %s", printable(f->name),
+		sink_file_failed(s, f, r, "%s: hard link to %s: %s", printable(path ? path : f->name),
 				 printable(l->name), put_link_why(r, s->x.c->keep_old));
 	else
 		sink_file_failed(s, f, r, "%s: the file it is a hard link to was not written",
-				 printable(f->name));
+				 printable(path ? path : f->name));
 }
 
 int sink_file_hardlink(struct sink *s, struct sink_file *f)

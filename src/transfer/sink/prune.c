@@ -265,7 +265,7 @@ static int prune_add(struct sink *s, struct sink_dir *d, const char *name, char 
 
 bool prune_in_the_way(struct sink *s, struct sink_dir *d, const char *name)
 {
-	return s->prune.on && d->names && d->dir && !part_is_ours(name) &&
+	return s->prune.on && !(s->prune.flags & SYNC_LAST) && d->names && d->dir && !part_is_ours(name) &&
 	       !prune_add(s, d, name, MARK_IN_THE_WAY);
 }
 

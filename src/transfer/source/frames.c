@@ -213,8 +213,10 @@ static int on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 	} else if (f && digest_is_due(s, f)) {
 		r = -EPROTO;
 	} else if (f && take_asked(s, f)) {
-		if (verdict == VERDICT_LATER)
+		if (verdict == VERDICT_LATER) {
+			atomic_fetch_add(&s->x.count.in_the_way, 1);
 			check_readable(s, f);
+		}
 		if (verdict == VERDICT_SKIP || verdict >= VERDICT_CORRECT) {
 			bool corrected = verdict == VERDICT_CORRECT;
 
@@ -222,7 +224,8 @@ static int on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 			if (sfile_kind_counts(f->kind))
 				atomic_fetch_add(&s->x.count.skipped, 1);
 			atomic_fetch_add(&s->x.count.corrected, corrected);
-			if (f->kind != SFILE_DIR) /* the end of a directory is not reported */
+			/* The end of a directory is not reported. */
+			if (f->kind != SFILE_DIR && verdict != VERDICT_LATER)
 				tell_done(s, f, corrected ? FILE_CORRECTED : FILE_LEFT);
 			sfile_put(entry_over(s, f->id, &was));
 		} else if (!(s->x.c->request.flags & BULK_F_DRY_RUN) && sfile_has_data(f)) {

@@ -85,7 +85,8 @@ def watch(top, command):
     w = Watch(top)
     status = subprocess.call(command)
     reads = w.reads()
-    files = list(dict.fromkeys(reads))
+    # By the last read: before that, a few are read to time the disk.
+    files = list(dict.fromkeys(reversed(reads)))[::-1]
     places = [place(f) for f in files]
     back = sum(b < a for a, b in zip(places, places[1:]))
     turns = sum(a != b for a, b in zip(reads, reads[1:]))

@@ -55,8 +55,8 @@ put_watched() {
 }
 
 sent_well() { status_is 0 && same_trees "$dir" "$tmp/root/to" && [ "$reads" -eq "$files" ]; }
-# The first few may be read before the others are known, and 16 to time the disk.
-in_order() { [ "$back" -le 24 ]; }
+# The first few may be read before the others are known.
+in_order() { [ "$back" -le 8 ]; }
 says_so() { grep -q 'in the order in which they lie' "$tmp/err"; }
 says_rotating() { grep -q 'a rotating disk: ' "$tmp/err"; }
 

@@ -68,7 +68,7 @@ done <<-'RULES'
 	flip-message:after=300:count=1 get,put read server
 	flip-message:after=100:count=1 get write server
 	lose-message:after=300:count=1 get,put read any
-	lose-message:after=100:count=1 get write any
+	lose-message:count=1 get write none
 	repeat-message:after=300:count=1 get,put read server
 	repeat-message:after=100:count=1 get write server
 RULES

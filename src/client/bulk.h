@@ -53,6 +53,11 @@ mode_t bulk_umask(void);
  * negative errno with text. Closes the server's connection if the error makes it unusable. */
 int bulk_once(void *bulk, unsigned attempt, struct transfer_result *r, struct err *e);
 
+/* Transfer data from memory to memory for ns, without output: to the connected server if put,
+ * otherwise from it. Results as bulk_once(). */
+int bench_measure(const struct job *j, struct server *s, bool put, uint64_t ns,
+		  struct transfer_result *r, struct err *e);
+
 /* ---- another attempt ---- */
 
 /* Is another attempt useful after one that ended with code, a negative errno? done: the number of

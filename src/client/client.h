@@ -83,6 +83,7 @@ enum exit_status rftp_hash(struct job *j);
 enum exit_status rftp_verify(struct job *j);
 enum exit_status rftp_bench(struct job *j);
 enum exit_status rftp_status(struct job *j);
+enum exit_status rftp_doctor(struct job *j);
 
 /* ---- for commands ---- */
 

@@ -29,6 +29,8 @@ const struct command commands[] = {
 	  "measure the path, from memory to memory", rftp_bench },
 	{ "status", ON_STATUS, 1, -1, "URL...", "show your running transfers on a server",
 	  rftp_status },
+	{ "doctor", ON_DOCTOR, 0, 2, "[DIRECTORY] [URL]",
+	  "check this host, a server's host and the path, and show remedies", rftp_doctor },
 	{ .name = NULL },
 };
 

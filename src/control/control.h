@@ -94,8 +94,9 @@ struct ftp_server_config {
 	void (*logged_in)(void *arg, struct ftp_session *s);
 	void (*moving)(void *arg, struct ftp_session *s, const char *verb, const char *path,
 		       uint64_t bytes);
-	/* Reply to SITE STATUS. */
+	/* Reply to SITE STATUS, and to SITE FACTS; path: measure the storage there; NULL: do not. */
 	int (*status)(void *arg, struct ftp_session *s);
+	int (*facts)(void *arg, struct ftp_session *s, const char *path);
 	/* A RETR, STOR or APPE has ended; for the log. error: 0 or a negative errno. */
 	void (*transferred)(void *arg, struct ftp_session *s, const char *verb,
 			    const char *path, uint64_t bytes, double seconds, int error);

@@ -7,6 +7,7 @@
 
 #include "util/util.h"
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 /* ---- sets of CPUs and of nodes ---- */
@@ -146,6 +147,18 @@ int place_wish_check(const struct place_wish *w, struct err *e);
 /* Get the node of a card from list, which may be NULL; *node may be NODE_UNKNOWN ("any"). False:
  * the list does not name the card. */
 bool place_nic(const char *list, const char *ifname, int *node);
+
+/* ---- facts for rftp doctor ---- */
+
+/* This machine's facts, as an array of objects with a member "fact", rftp-protocol(7). peer: add the
+ * path to this address; NULL or AF_UNSPEC: do not. storage: add the nodes of this block device;
+ * 0: do not. The caller owns the array. NULL with text. Reads some hundred files of sysfs and proc,
+ * and asks drivers for counters, which can take some 10 ms. Any thread. */
+json_t *facts_read(const struct sockaddr_storage *peer, dev_t storage, struct err *e);
+/* The same as text, one line of JSON for each fact; facts that do not fit into room bytes are left
+ * out. 0, or a negative errno with text. */
+int facts_lines(const struct sockaddr_storage *peer, dev_t storage, char *text, size_t room,
+		struct err *e);
 
 /* ---- placement ---- */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finds the class of the storage below a descriptor: from the type of the filesystem, or else from
- * the device's attributes in sysfs. */
+ * the device's attributes in sysfs. Measures its rates. */
 #include "storage/internal.h"
 
 #include <dirent.h>
@@ -376,6 +376,115 @@ uint32_t direct_alignment(int fd)
 	if (align <= 0)
 		return 0;
 	return align > (long)DIRECT_ALIGN ? (uint32_t)align : DIRECT_ALIGN;
+}
+
+/* ---- rates ---- */
+
+enum { RATE_DEPTH = 8, RATE_BYTES = 4 << 20 };
+#define RATE_DIRECT_MOST (4ull << 30)
+#define RATE_CACHED_MOST (256ull << 20)
+#define FREE_PART 10u           /* use at most one part of so many of the free space */
+
+/* A file for the measurement: it has no name, or loses it at once. */
+static int rate_file(int dirfd)
+{
+	int fd = openat(dirfd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	char name[PART_NAME_MAX], seed[64];
+
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
+		return fd < 0 ? -errno : fd;
+	snprintf(seed, sizeof(seed), "measure %d %llu", (int)getpid(), (unsigned long long)now_ns());
+	part_name(name, seed);
+	fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	unlinkat(dirfd, name, 0);
+	return fd;
+}
+
+/* Write or read *bytes from the start of fd, in blocks; stop after ns. 0 with *bytes done and
+ * *rate, or a negative errno. */
+static int rate_run(struct io *io, int fd, bool write, uint8_t *data, uint64_t ns, uint64_t *bytes,
+		    uint64_t *rate)
+{
+	struct io_op ops[RATE_DEPTH] = { 0 }, *done[RATE_DEPTH], *idle[RATE_DEPTH];
+	unsigned depth = min_u64(io_depth(io), RATE_DEPTH), nidle = 0;
+	uint64_t start = now_ns(), next = 0, moved = 0, most = *bytes;
+	int rc = 0, n;
+
+	for (; nidle < depth; nidle++) {
+		ops[nidle] = (struct io_op){ .write = write, .fd = fd, .len = RATE_BYTES,
+					     .data = data + (size_t)nidle * RATE_BYTES };
+		idle[nidle] = &ops[nidle];
+	}
+	while (!rc || io_inflight(io)) {
+		while (!rc && nidle && next + RATE_BYTES <= most && now_ns() - start < ns) {
+			struct io_op *op = idle[nidle - 1];
+
+			op->offset = next;
+			rc = io_submit(io, op);
+			if (rc)
+				break;
+			nidle--;
+			next += RATE_BYTES;
+		}
+		if (!io_inflight(io))
+			break;
+		n = io_reap(io, done, RATE_DEPTH, 1);
+		if (n < 0)
+			return n;
+		for (int i = 0; i < n; i++) {
+			if (done[i]->result < 0 && !rc)
+				rc = (int)done[i]->result;
+			else
+				moved += (uint64_t)done[i]->result;
+			idle[nidle++] = done[i];
+		}
+	}
+	if (!rc && write && fdatasync(fd))
+		rc = -errno;
+	*bytes = moved;
+	*rate = rc || !moved ? 0 : (uint64_t)((double)moved * 1e9 / (double)(now_ns() - start + 1));
+	return rc;
+}
+
+int storage_measure(int fd, uint64_t ns, struct storage_rates *r)
+{
+	CLEANUP_FREE uint8_t *data = aligned_alloc(RATE_BYTES, (size_t)RATE_DEPTH * RATE_BYTES);
+	int file CLEANUP_CLOSE = rate_file(fd);
+	uint64_t seed = now_ns(), bytes;
+	struct err e = ERR_INIT;
+	struct statfs room;
+	struct io *io;
+	int rc;
+
+	*r = (struct storage_rates){ 0 };
+	if (file < 0)
+		return file;
+	if (!data)
+		return -ENOMEM;
+	if (fstatfs(file, &room))
+		return -errno;
+	io = io_new(IO_AUTO, RATE_DEPTH, NULL, 0, NULL, &e);
+	if (!io)
+		return e.code;
+
+	/* Numbers that a filesystem cannot compress. */
+	for (size_t i = 0; i < (size_t)RATE_DEPTH * RATE_BYTES; i += sizeof(seed)) {
+		uint64_t v = random_next(&seed);
+
+		memcpy(data + i, &v, sizeof(v));
+	}
+	r->direct = direct_alignment(file) && !fcntl(file, F_SETFL, O_DIRECT);
+	bytes = min_u64(r->direct ? RATE_DIRECT_MOST : RATE_CACHED_MOST,
+			(uint64_t)room.f_bavail * (uint64_t)room.f_bsize / FREE_PART);
+	rc = bytes < RATE_BYTES ? -ENOSPC : rate_run(io, file, true, data, ns, &bytes, &r->write);
+	if (!rc && !r->direct)
+		posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+	if (!rc)
+		rc = rate_run(io, file, false, data, ns, &bytes, &r->read);
+	io_free(io);
+	return rc;
 }
 
 int fd_reopen(int fd, int flags)

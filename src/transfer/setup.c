@@ -472,6 +472,15 @@ void offer_fill(struct offer *o, const struct transfer_tuning *t)
 	o->channels_more = CHANNELS_MORE;
 }
 
+void transfer_limits(const struct transfer_tuning *t, uint64_t *memory, uint64_t *locked)
+{
+	struct offer o = { 0 };
+
+	offer_fill(&o, t);
+	*memory = o.memory;
+	*locked = o.locked;
+}
+
 int offer_nics(struct offer *o, const struct transfer_tuning *t,
 	       const struct sockaddr_storage *local, bool lenient, struct err *why,
 	       struct err *e)

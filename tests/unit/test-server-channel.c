@@ -178,8 +178,9 @@ static const struct {
 	{ REQUEST_SESSION, sizeof(struct session_report), STATE_PREAUTH | STATE_SESSION },
 	{ REQUEST_TRANSFER, sizeof(struct transfer_report), STATE_SESSION },
 	{ REQUEST_STATUS, sizeof(struct status_request), STATE_SESSION },
+	{ REQUEST_FACTS, sizeof(struct facts_request), STATE_SESSION },
 	{ 0, 0, 0 },
-	{ REQUEST_STATUS + 1, 8, 0 },
+	{ REQUEST_FACTS + 1, 8, 0 },
 	{ UINT32_MAX, 8, 0 },
 };
 

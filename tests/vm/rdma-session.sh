@@ -46,6 +46,17 @@ head -c 6000000 /dev/urandom >"$tmp/file"
 memory=8388608 # of a session's pool, in bytes
 open_server s 10.3.0.1 --memory $memory "${logins[@]}"
 
+# ---- doctor, which reads this kernel's RDMA devices at both ends ----
+
+run rftp doctor --json --time 300ms --accept-new --netrc "$tmp/netrc" "rftp://carol@10.3.0.1:$port/"
+says() { grep -Eq -e "\"verdict\":\"$3\",\"where\":\"$1\",\"check\":\"$2\",\"text\":\"$4" "$tmp/out"; }
+check "doctor: nothing is wrong" status_is 0
+check "the client's device" says here RDMA ok '[a-z0-9_]+ port 1 is active, RoCE v2 on eth0'
+check "the server's, which its session cannot see" says there RDMA ok '[a-z0-9_]+ port 1 is active, RoCE v2 on eth0'
+check "data goes over RDMA" says path 'data ports' ok 'reachable, over rdma'
+check "the server's locked memory" says there memlock 'ok|warning' '.*[0-9.]+ [KMG]iB|no limit'
+comment <"$tmp/out"
+
 # there_and_back NAME URL FILE OWNER OPTION...: FILE is where the server has it
 there_and_back() {
 	local what=$1 url=$2 at=$3 owner=$4

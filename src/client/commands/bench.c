@@ -104,6 +104,22 @@ static int way_init(struct way *w, const struct job *j, struct server *s, bool p
 	return rc;
 }
 
+int bench_measure(const struct job *j, struct server *s, bool put, uint64_t ns,
+		  struct transfer_result *r, struct err *e)
+{
+	struct way w;
+	int rc = way_init(&w, j, s, put, e);
+
+	w.bulk.c.request.bench_bytes = 0;
+	w.bulk.c.request.bench_ns = ns;
+	w.item.size = 0;
+	w.bulk.c.events = (struct transfer_events){ 0 };
+	if (!rc)
+		rc = bulk_once(&w.bulk, 1, r, e);
+	bulk_clear(&w.bulk);
+	return rc;
+}
+
 static void *way_main(void *arg)
 {
 	struct way *w = arg;

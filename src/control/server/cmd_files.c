@@ -317,13 +317,24 @@ static int site_help(struct ftp_session *s, char *arg)
 {
 	return ftp_session_reply(s, 214, "SITE commands:\n CHMOD <octal mode> <path>\n"
 				 " UTIME YYYYMMDDhhmm[ss] <path>\n"
-				 " UTIME <path> <atime> <mtime> <ctime> UTC\n STATUS\n HELP\nEnd");
+				 " UTIME <path> <atime> <mtime> <ctime> UTC\n STATUS\n"
+				 " FACTS [<path>]\n HELP\nEnd");
 }
 
 /* The running transfers of this user. */
 static int site_status(struct ftp_session *s, char *arg)
 {
 	return s->c->status(s->c->arg, s);
+}
+
+/* The facts of this machine, and with a path the rates of the storage there. */
+static int site_facts(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = *arg ? ftp_session_path(s, arg) : NULL;
+
+	if (*arg && !path)
+		return ftp_session_reply(s, 451, "Out of memory");
+	return s->c->facts(s->c->arg, s, path);
 }
 
 int cmd_site(struct ftp_session *s, char *arg)
@@ -336,6 +347,7 @@ int cmd_site(struct ftp_session *s, char *arg)
 		{ "CHMOD", FTP_NEEDS_CHANGE, site_chmod },
 		{ "UTIME", FTP_NEEDS_CHANGE, site_utime },
 		{ "STATUS", FTP_NEEDS_NOTHING, site_status },
+		{ "FACTS", FTP_NEEDS_NOTHING, site_facts },
 		{ "HELP", FTP_NEEDS_NOTHING, site_help },
 	};
 	size_t len = strcspn(arg, " ");
@@ -348,7 +360,7 @@ int cmd_site(struct ftp_session *s, char *arg)
 		rc = session_check(s, commands[i].needs);
 		return rc ? rc : commands[i].run(s, arg + len + (arg[len] == ' '));
 	}
-	return ftp_session_reply(s, 504, "SITE knows only CHMOD, UTIME, STATUS and HELP");
+	return ftp_session_reply(s, 504, "SITE knows only CHMOD, UTIME, STATUS, FACTS and HELP");
 }
 
 /* ---- HASH ---- */

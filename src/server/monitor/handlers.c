@@ -14,6 +14,7 @@ enum {
 				    * pipe */
 	LOGINS_MOST = 16,          /* login requests of a connection: more than the FTP server lets
 				    * a client try */
+	FACTS_SEND_MS = 10 * 1000,
 	REPORT_DROPPED_MS = 10 * 1000,
 };
 
@@ -355,6 +356,41 @@ static int handle_status(struct monitor *m, struct conn *c, struct proc *p,
 	return msg_send(p->channel.down, &a, sizeof(a), -1, 0);
 }
 
+/* ---- facts of this machine ---- */
+
+/* A child does it: drivers may be slow. One child at a time, so that sessions cannot start many. */
+static int handle_facts(struct monitor *m, struct conn *c, struct proc *p,
+			const struct request_head *head, size_t len)
+{
+	const struct facts_request *q = (const void *)(head + 1);
+	struct facts_reply *a = pages_new(sizeof(*a));
+	const struct sockaddr_storage peer = c->ends.peer;
+	struct err e = ERR_INIT;
+	int rc = 0, down;
+
+	if (!a)
+		return -ENOMEM;
+	a->code = m->facts ? -EBUSY : 0;
+	if (!a->code) {
+		m->facts = fork();
+		if (m->facts < 0) {
+			a->code = -errno;
+			m->facts = 0;
+		} else if (m->facts == 0) {
+			down = dup(p->channel.down);
+			proc_begin_child(m);
+			a->code = facts_lines(&peer, q->storage, a->text, FACTS_ROOM, &e);
+			if (a->code)
+				log_error("%s", e.text);
+			_exit(msg_send(down, a, sizeof(*a), -1, FACTS_SEND_MS) < 0);
+		}
+	}
+	if (a->code)
+		rc = msg_send(p->channel.down, a, sizeof(*a), -1, 0);
+	pages_free(a, sizeof(*a));
+	return rc;
+}
+
 /* ---- the table ---- */
 
 static const struct request_rule {
@@ -374,6 +410,7 @@ static const struct request_rule {
 	  handle_session },
 	{ REQUEST_TRANSFER, STATE_SESSION, sizeof(struct transfer_report), handle_transfer },
 	{ REQUEST_STATUS, STATE_SESSION, sizeof(struct status_request), handle_status },
+	{ REQUEST_FACTS, STATE_SESSION, sizeof(struct facts_request), handle_facts },
 };
 
 static int request_handle(struct monitor *m, struct conn *c, struct proc *p,

@@ -302,6 +302,8 @@ static void conns_reap(struct monitor *m)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		if (metrics_reaped(m, pid, status))
 			continue;
+		if (pid == m->facts)
+			m->facts = 0;
 		for (unsigned i = 0; i < m->conns.nslots; i++) {
 			struct conn *c = &m->conns.slots[i];
 

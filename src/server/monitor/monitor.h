@@ -278,6 +278,7 @@ struct monitor {
 	struct turns turns;
 	struct handover handover;
 	struct metrics metrics;
+	pid_t facts;               /* a child that reads this machine's facts; 0: none */
 	/* The descriptors polled in a round: of the listener, the handover, the processes;
 	 * [LISTEN_MAX + HANDOVER_FDS + 2 * nslots]. */
 	struct pollfd *fds;

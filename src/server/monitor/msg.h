@@ -31,6 +31,7 @@ enum request_type {
 	REQUEST_SESSION,      /* struct session_report */
 	REQUEST_TRANSFER,     /* struct transfer_report */
 	REQUEST_STATUS,       /* struct status_request; answered by status_reply */
+	REQUEST_FACTS,        /* struct facts_request; answered by facts_reply */
 };
 
 /* The header of each packet. */
@@ -111,6 +112,19 @@ struct status_reply {
 	uint64_t age;           /* ns since the transfer began */
 	char user[64], peer[80];
 	struct transfer_report transfer;
+};
+
+/* The client wants the facts of this machine, which a session process cannot read. A child of the
+ * monitor answers. */
+struct facts_request {
+	uint64_t storage;       /* dev_t of the storage of the session's files; 0: none */
+};
+
+enum { FACTS_ROOM = 96 << 10 };
+
+struct facts_reply {
+	int32_t code;           /* 0; -EBUSY: another child is at work, try again; other errors */
+	char text[FACTS_ROOM];  /* the facts, one line of JSON each */
 };
 
 /* ---- preauth and auth process, on the line ---- */

@@ -109,8 +109,8 @@ static int session_cert_login(void *arg, const char *user, struct tls *tls, stru
 
 enum { REPORT_EVERY_NS = 1000000000, REPORT_MS = 10 * 1000, ANSWER_MS = 60 * 1000 };
 
-static int monitor_ask(const struct channel *c, enum request_type type, const void *q, size_t q_len,
-		       void *answer, size_t len)
+int srv_monitor_ask(const struct channel *c, enum request_type type, const void *q, size_t q_len,
+		    void *answer, size_t len)
 {
 	int rc = channel_send(c, type, q, q_len, ANSWER_MS);
 
@@ -121,54 +121,6 @@ static int monitor_ask(const struct channel *c, enum request_type type, const vo
 	if (rc == -ETIMEDOUT)
 		shutdown(c->down, SHUT_RDWR);
 	return rc;
-}
-
-/* One line of JSON; NULL: out of memory. */
-static char *status_line(const struct status_reply *a)
-{
-	const struct transfer_report *t = &a->transfer;
-	double seconds = (double)a->age / 1e9, bytes = (double)t->bytes;
-	json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f}", "peer", a->peer,
-			      "direction", t->sends ? "sent" : "received",
-			      "transport", carrier_words[t->carrier],
-			      "bytes", (json_int_t)t->bytes, "files", (json_int_t)t->files,
-			      "start", (json_int_t)time(NULL) - (json_int_t)seconds,
-			      "seconds", seconds,
-			      "bytes_per_second", seconds > 0 ? bytes / seconds : 0);
-
-	if (!o || json_set_name(o, "user", a->user) < 0 || json_set_name(o, "path", t->path) < 0) {
-		json_decref(o);
-		return NULL;
-	}
-	return json_line(o);
-}
-
-static int on_status(void *arg, struct ftp_session *fs)
-{
-	CLEANUP_BUF struct buf *text = buf_new(FTP_REPLY_MAX / 2);
-	struct status_reply a = { .next = 0 };
-	struct session *s = arg;
-	int rc = text ? 0 : -ENOMEM;
-
-	if (!s->monitor)
-		return ftp_session_reply(fs, 504, "This rftpd serves this session only");
-	do {
-		CLEANUP_FREE char *line = NULL;
-		struct status_request q = { a.next };
-
-		if (rc == 0)
-			rc = monitor_ask(s->monitor, REQUEST_STATUS, &q, sizeof(q), &a, sizeof(a));
-		line = rc == 0 && a.next ? status_line(&a) : NULL;
-		if (line && buf_len(text) + strlen(line) + 2 > FTP_REPLY_MAX / 2) {
-			log_warn("a reply to SITE STATUS is full: further transfers are left out");
-			break;
-		}
-		if (line && (buf_put(text, " ", 1) || buf_put(text, line, strlen(line))))
-			rc = -ENOMEM;
-	} while (rc == 0 && a.next);
-	if (rc < 0 || buf_put(text, "", 1))
-		return ftp_session_reply(fs, 550, "No answer from the monitor");
-	return ftp_session_reply(fs, 200, "Transfers:\n%sEnd", (const char *)buf_ptr(text));
 }
 
 static void on_logged_in(void *arg, struct ftp_session *fs)
@@ -272,7 +224,7 @@ static int share_request(struct session *s, uint64_t total, struct err *e)
 {
 	struct memory_request q = { .memory = total };
 	struct memory_reply a;
-	int rc = monitor_ask(s->monitor, REQUEST_MEMORY, &q, sizeof(q), &a, sizeof(a));
+	int rc = srv_monitor_ask(s->monitor, REQUEST_MEMORY, &q, sizeof(q), &a, sizeof(a));
 
 	if (rc < 0)
 		return err_sys(e, rc, "no answer from the monitor");
@@ -525,7 +477,8 @@ static int session_serve(struct session *s, struct stream *st, int fd)
 	srv_ftp_config(s->sv, s->ends, &c);
 	c.login = session_login;
 	c.logged_in = on_logged_in;
-	c.status = on_status;
+	c.status = srv_status;
+	c.facts = srv_facts;
 	c.arg = s;
 
 	/* FTP's data connections use the network card of the control connection, so its port range

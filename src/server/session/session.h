@@ -41,6 +41,13 @@ void share_give_back(void *session, uint64_t bytes);
 /* Log that a request's body is malformed, and refuse it. rc, e: the error of decoding it. */
 int srv_refuse_malformed(const struct session *s, struct ftp_session *fs, int rc,
 			 const struct err *e);
+/* Send the monitor a request of q_len bytes, and wait for its answer of len bytes. 0 or a negative
+ * errno. One thread. */
+int srv_monitor_ask(const struct channel *c, enum request_type type, const void *q, size_t q_len,
+		    void *answer, size_t len);
+/* Handlers of struct ftp_server_config (answers.c): reply to SITE STATUS and SITE FACTS. */
+int srv_status(void *arg, struct ftp_session *fs);
+int srv_facts(void *arg, struct ftp_session *fs, const char *path);
 /* Tell the monitor that a transfer begins. */
 void srv_report_begin(struct session *s, bool sends, uint32_t carrier, const char *path);
 /* The watch of a transfer's settings; arg is the session. */

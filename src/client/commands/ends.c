@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp doctor: its lines, and the checks of one end's facts. */
+#include "client/commands/doctor.h"
+
+#include <arpa/inet.h>
+
+#define FAR_NS 10000000u            /* a round trip from which one stream needs big buffers */
+#define BUFFER_LEAST (4u << 20)     /* bytes: the kernel's defaults are larger */
+#define STORAGE_PERCENT 80.0        /* of the network's rate */
+#define RESENT_PERCENT 0.1          /* of TCP's packets */
+#define SEGMENT 1448                /* bytes of data in a packet, for an estimate */
+
+static const char *const verdict_words[VERDICTS] = { "ok", "unknown", "warning", "wrong" };
+
+/* ---- the lines ---- */
+
+void say(struct doctor *d, enum verdict v, const char *where, const char *check,
+	 const char *remedy, const char *fmt, ...)
+{
+	char text[ERR_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	one_line(text);
+	d->count[v]++;
+	if (d->job->o.json) {
+		json_t *o = json_pack("{s:s, s:s, s:s, s:s}", "event", "check", "verdict",
+				      verdict_words[v], "where", where, "check", check);
+
+		json_set_name(o, "text", text);
+		if (remedy)
+			json_set_name(o, "remedy", remedy);
+		json_emit(stdout, o);
+	} else if (v >= WARNING || !d->job->o.quiet) {
+		printf("%-7s  %-5s  %-10s  %s%s%s%s\n", verdict_words[v], where, check, text,
+		       remedy ? " (" : "", remedy ? remedy : "", remedy ? ")" : "");
+		fflush(stdout);
+	}
+}
+
+/* ---- facts ---- */
+
+json_t *fact(const json_t *facts, const char *kind, size_t i)
+{
+	size_t k;
+	json_t *o;
+
+	json_array_foreach(facts, k, o) {
+		const char *is = json_string_value(json_object_get(o, "fact"));
+
+		if (is && !strcmp(is, kind) && !i--)
+			return o;
+	}
+	return NULL;
+}
+
+const char *text_of(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? printable(s) : "";
+}
+
+int64_t number_of(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+	double real = json_real_value(v);
+
+	return json_is_integer(v) ? json_integer_value(v) :
+	       json_is_real(v) && real >= 0 && real < 1e15 ? (int64_t)real : -1;
+}
+
+json_t *card_of(const struct side *s)
+{
+	json_t *o;
+
+	for (size_t i = 0; s->card && (o = fact(s->facts, "card", i)); i++)
+		if (!strcmp(text_of(o, "name"), s->card))
+			return o;
+	return NULL;
+}
+
+/* ---- checks of one end ---- */
+
+static void check_rdma(struct doctor *d, const struct side *s)
+{
+	const json_t *o = fact(s->facts, "rdma", 0);
+
+	if (!o && strstr(text_of(fact(s->facts, "host", 0), "features"), "rdma"))
+		say(d, OK, s->name, "RDMA", NULL, "no RDMA device: data goes over TCP");
+	else if (!o)
+		say(d, OK, s->name, "RDMA", NULL, "built without RDMA: data goes over TCP");
+	for (size_t i = 0; (o = fact(s->facts, "rdma", i)); i++) {
+		const json_t *gids = json_object_get(o, "gids"), *gid;
+		CLEANUP_FREE char *device = strdup(text_of(o, "device"));
+		CLEANUP_FREE char *card = NULL, *remedy = NULL;
+		bool v2 = false, infiniband = !strcmp(text_of(o, "link_layer"), "InfiniBand");
+		size_t k;
+
+		json_array_foreach(gids, k, gid) {
+			v2 |= !strcmp(text_of(gid, "type"), "RoCE v2");
+			if (!card && *text_of(gid, "card"))
+				card = strdup(text_of(gid, "card"));
+		}
+		if (!strstr(text_of(o, "state"), "ACTIVE")) {
+			if (asprintf(&remedy, "rdma link show %s/%s; ip link set dev %s up", device,
+				     text_of(o, "port"), card ? card : "CARD") < 0)
+				remedy = NULL;
+			say(d, WARNING, s->name, "RDMA", remedy, "%s port %s is not active: %s", device,
+			    text_of(o, "port"), text_of(o, "state"));
+		} else if (json_is_false(json_object_get(o, "usable"))) {
+			say(d, WRONG, s->name, "RDMA", "chmod 666 /dev/infiniband/uverbs*",
+			    "%s: this user may not open the device", device);
+		} else if (!json_array_size(gids)) {
+			if (asprintf(&remedy, "ip address add ADDRESS/BITS dev %s",
+				     card ? card : "CARD") < 0)
+				remedy = NULL;
+			say(d, WRONG, s->name, "RDMA", remedy, "%s port %s has no address (GID)",
+			    device, text_of(o, "port"));
+		} else if (!infiniband && !v2) {
+			if (asprintf(&remedy, "cma_roce_mode -d %s -p %s -m 2", device,
+				     text_of(o, "port")) < 0)
+				remedy = NULL;
+			say(d, WARNING, s->name, "RDMA", remedy,
+			    "%s port %s has RoCE v1 only, which routers do not pass on", device,
+			    text_of(o, "port"));
+		} else {
+			char node[32] = "";
+
+			if (number_of(o, "node") >= 0)
+				snprintf(node, sizeof(node), ", node %d", (int)number_of(o, "node"));
+			say(d, OK, s->name, "RDMA", NULL, "%s port %s is active, %s%s%s%s%s%s", device,
+			    text_of(o, "port"), infiniband ? "InfiniBand" : "RoCE v2",
+			    card ? " on " : "", card ? card : "", *text_of(o, "rate") ? ", " : "",
+			    text_of(o, "rate"), node);
+		}
+	}
+}
+
+static void check_locked(struct doctor *d, const struct side *s, bool service)
+{
+	const json_t *limits = fact(s->facts, "limits", 0);
+	int64_t locked = number_of(limits, "locked"), memory = number_of(limits, "memory");
+	bool rdma = fact(s->facts, "rdma", 0);
+	char size[32], all[32];
+
+	if (locked < 0)
+		say(d, UNKNOWN, s->name, "memlock", NULL, "the limit of locked memory is not known");
+	else if (locked == INT64_MAX)
+		say(d, OK, s->name, "memlock", NULL, "no limit of locked memory");
+	else if (rdma && locked < memory)
+		say(d, WARNING, s->name, "memlock", service ?
+		    "systemctl edit rftpd: [Service] LimitMEMLOCK=infinity" : "ulimit -l unlimited",
+		    "RDMA may lock only %s of the %s for blocks",
+		    format_size(size, sizeof(size), (uint64_t)locked),
+		    format_size(all, sizeof(all), (uint64_t)memory));
+	else
+		say(d, OK, s->name, "memlock", NULL, "%s of memory may be locked%s",
+		    format_size(size, sizeof(size), (uint64_t)locked),
+		    rdma ? "" : ", enough without RDMA");
+}
+
+static void check_memory(struct doctor *d, const struct side *s)
+{
+	const json_t *o = fact(s->facts, "memory", 0);
+	int64_t most = number_of(fact(s->facts, "limits", 0), "memory");
+	const char *policy = text_of(o, "transparent");
+	char size[32], all[32];
+
+	if (most >= 0)
+		say(d, OK, s->name, "memory", NULL, "up to %s for blocks, %s are available",
+		    format_size(size, sizeof(size), (uint64_t)most),
+		    number_of(o, "available") > 0 ?
+		    format_size(all, sizeof(all), (uint64_t)number_of(o, "available")) :
+		    "an unknown number of bytes");
+	if (number_of(o, "huge_free") > 0)
+		say(d, OK, s->name, "huge pages", NULL, "%s are reserved and free",
+		    format_size(size, sizeof(size), (uint64_t)number_of(o, "huge_free")));
+	else if (!strcmp(policy, "always") || !strcmp(policy, "madvise"))
+		say(d, OK, s->name, "huge pages", NULL, "transparent ones (%s)", policy);
+	else if (*policy)
+		say(d, WARNING, s->name, "huge pages", "sysctl -w vm.nr_hugepages=1024",
+		    "none are reserved, and transparent ones are off");
+	else
+		say(d, UNKNOWN, s->name, "huge pages", NULL, "this kernel does not tell");
+}
+
+static void check_processors(struct doctor *d, const struct side *s)
+{
+	const json_t *o = fact(s->facts, "processors", 0), *v;
+	json_t *governors = json_object_get(o, "governors");
+	int64_t cpus = number_of(o, "cpus"), fast = number_of(governors, "performance"), slow = 0;
+	const char *name, *other = NULL;
+
+	json_object_foreach(governors, name, v)
+		if (strcmp(name, "performance")) {
+			slow += json_integer_value(v);
+			other = name;
+		}
+	if (!other && fast < 0)
+		say(d, UNKNOWN, s->name, "CPU", NULL, "%lld CPUs; their frequency is not controlled "
+		    "by this kernel", (long long)cpus);
+	else if (other)
+		say(d, WARNING, s->name, "CPU", "cpupower frequency-set -g performance",
+		    "%lld of %lld CPUs save power (%s)", (long long)slow, (long long)cpus,
+		    printable(other));
+	else
+		say(d, OK, s->name, "CPU", NULL, "%lld CPUs, governor performance", (long long)cpus);
+}
+
+/* The bytes that each stream of the path needs in flight, twice; 0: not known. */
+static uint64_t stream_bytes(const struct doctor *d)
+{
+	unsigned channels = d->measured && d->agreement.channels_first ?
+			    d->agreement.channels_first : 1;
+
+	return (uint64_t)((double)d->mbps * 1e6 / 8 * (double)d->rtt_ns / 1e9 * 2 / channels);
+}
+
+static void check_tcp(struct doctor *d, const struct side *s)
+{
+	const json_t *o = fact(s->facts, "tcp", 0);
+	int64_t receive = number_of(o, "receive"), sends = number_of(o, "send");
+	int64_t least = receive < sends ? receive : sends;
+	uint64_t need = stream_bytes(d), more = need > BUFFER_LEAST ? need : BUFFER_LEAST;
+	char have[32], want[32], remedy[160];
+
+	snprintf(remedy, sizeof(remedy), "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 %llu\" "
+		 "net.ipv4.tcp_wmem=\"4096 16384 %llu\"", (unsigned long long)more,
+		 (unsigned long long)more);
+	if (least < 0)
+		say(d, UNKNOWN, s->name, "TCP", NULL, "the sizes of its buffers are not known");
+	else if ((uint64_t)least < more)
+		say(d, WARNING, s->name, "TCP", remedy, "buffers of at most %s, %s %s",
+		    format_size(have, sizeof(have), (uint64_t)least),
+		    need ? "each stream of this path needs" : "long paths need at least",
+		    format_size(want, sizeof(want), more));
+	else
+		say(d, OK, s->name, "TCP", NULL, "buffers of up to %s",
+		    format_size(have, sizeof(have), (uint64_t)least));
+
+	if (!*text_of(o, "congestion"))
+		say(d, UNKNOWN, s->name, "congestion", NULL, "the kernel does not tell");
+	else if (d->rtt_ns >= FAR_NS && strcmp(text_of(o, "congestion"), "bbr") &&
+		 !strstr(text_of(o, "allowed"), "bbr"))
+		say(d, WARNING, s->name, "congestion", "modprobe tcp_bbr; sysctl -w "
+		    "net.ipv4.tcp_allowed_congestion_control=\"reno cubic bbr\"",
+		    "%s; on long paths that lose packets bbr is faster, and is not allowed",
+		    text_of(o, "congestion"));
+	else
+		say(d, OK, s->name, "congestion", NULL, "%s", text_of(o, "congestion"));
+}
+
+/* Parse "ADDRESS/BITS" of IPv4. */
+static bool subnet_of(const json_t *v, uint32_t *net, unsigned *bits)
+{
+	char text[64], *slash;
+	struct in_addr a;
+
+	snprintf(text, sizeof(text), "%s", json_is_string(v) ? json_string_value(v) : "");
+	slash = strchr(text, '/');
+	if (!slash)
+		return false;
+	*slash = '\0';
+	*bits = (unsigned)strtoul(slash + 1, NULL, 10);
+	if (inet_pton(AF_INET, text, &a) != 1 || !*bits || *bits > 32)
+		return false;
+	*net = ntohl(a.s_addr) >> (32 - *bits);
+	return true;
+}
+
+/* Have two cards an IPv4 address in one subnet? */
+static bool share_subnet(const json_t *a, const json_t *b)
+{
+	const json_t *x, *y;
+	size_t i, k;
+
+	json_array_foreach(json_object_get(a, "addresses"), i, x)
+		json_array_foreach(json_object_get(b, "addresses"), k, y) {
+			uint32_t net_x, net_y;
+			unsigned bits_x, bits_y;
+
+			if (subnet_of(x, &net_x, &bits_x) && subnet_of(y, &net_y, &bits_y) &&
+			    bits_x == bits_y && net_x == net_y)
+				return true;
+		}
+	return false;
+}
+
+/* Two cards in one subnet: by default each answers ARP for the other's address. */
+static void check_arp(struct doctor *d, const struct side *s)
+{
+	const json_t *a, *b;
+
+	for (size_t i = 0; (a = fact(s->facts, "card", i)); i++)
+		for (size_t k = i + 1; (b = fact(s->facts, "card", k)); k++) {
+			bool good = number_of(a, "arp_ignore") > 0 && number_of(b, "arp_ignore") > 0 &&
+				    number_of(a, "arp_announce") == 2 &&
+				    number_of(b, "arp_announce") == 2 &&
+				    number_of(a, "rp_filter") != 1 && number_of(b, "rp_filter") != 1;
+
+			if (!share_subnet(a, b))
+				continue;
+			if (good)
+				say(d, OK, s->name, "ARP", NULL, "%s and %s are in one subnet; each "
+				    "answers for itself", text_of(a, "name"), text_of(b, "name"));
+			else
+				say(d, WARNING, s->name, "ARP", "sysctl -w "
+				    "net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 "
+				    "net.ipv4.conf.all.rp_filter=2",
+				    "%s and %s are in one subnet, and one may get the packets of the "
+				    "other", text_of(a, "name"), text_of(b, "name"));
+			return;
+		}
+	say(d, OK, s->name, "ARP", NULL, "no two cards are in one subnet");
+}
+
+static void check_cards(struct doctor *d, const struct side *s)
+{
+	bool several = number_of(fact(s->facts, "memory", 0), "nodes") > 1;
+	const json_t *o;
+
+	for (size_t i = 0; (o = fact(s->facts, "card", i)); i++) {
+		int64_t mbps = number_of(o, "mbps");
+		CLEANUP_FREE char *name = strdup(text_of(o, "name"));
+		char speed[64] = "unknown speed", node[32] = "", remedy[96];
+
+		if (s->card && strcmp(name, s->card))
+			continue;
+		if (mbps > 0)
+			snprintf(speed, sizeof(speed), "%lld Mbit/s", (long long)mbps);
+		if (number_of(o, "node") >= 0)
+			snprintf(node, sizeof(node), ", node %d", (int)number_of(o, "node"));
+		snprintf(remedy, sizeof(remedy), "--nic-node %.20s=NODE, by lspci -vv", name);
+		if (several && !*node)
+			say(d, WARNING, s->name, "card", remedy,
+			    "%s: %s, its NUMA node is not known", name, speed);
+		else
+			say(d, OK, s->name, "card", NULL, "%s: %s, MTU %lld%s", name, speed,
+			    (long long)number_of(o, "mtu"), node);
+	}
+}
+
+static void check_storage(struct doctor *d, const struct side *s)
+{
+	const json_t *o = fact(s->facts, "storage", 0), *disk = fact(s->facts, "disk", 0);
+	double writes = (double)number_of(o, "write"), reads = (double)number_of(o, "read");
+	bool there = s == &d->there;
+	double in = there ? d->put : d->get, out = there ? d->get : d->put;
+	char write[32], read[32], net[32], node[64] = "";
+	CLEANUP_FREE char *path = strdup(text_of(o, "path"));
+
+	if (!o)
+		return;
+	if (*text_of(disk, "nodes") && number_of(fact(s->facts, "memory", 0), "nodes") > 1)
+		snprintf(node, sizeof(node), ", node %s", text_of(disk, "nodes"));
+	if (*text_of(o, "error")) {
+		say(d, UNKNOWN, s->name, "storage", NULL, "%s: rates not measured: %s", path,
+		    text_of(o, "error"));
+		return;
+	}
+	format_rate(write, sizeof(write), writes);
+	format_rate(read, sizeof(read), reads);
+	if (d->measured && writes * 100 < in * STORAGE_PERCENT)
+		say(d, WARNING, s->name, "storage", NULL, "%s: %s%s writes %s, less than the network "
+		    "brings (%s)", path, text_of(o, "kind"), node, write,
+		    format_rate(net, sizeof(net), in));
+	else if (d->measured && reads * 100 < out * STORAGE_PERCENT)
+		say(d, WARNING, s->name, "storage", NULL, "%s: %s%s reads %s, less than the network "
+		    "takes (%s)", path, text_of(o, "kind"), node, read,
+		    format_rate(net, sizeof(net), out));
+	else
+		say(d, OK, s->name, "storage", NULL, "%s: %s%s, writes %s, reads %s%s", path,
+		    text_of(o, "kind"), node, write, read,
+		    json_is_true(json_object_get(o, "direct")) ? "" : ", through the page cache");
+}
+
+/* ---- counters ---- */
+
+/* Does a counter of a driver count lost, late, repeated or held back packets? */
+static bool counts_trouble(const char *name)
+{
+	static const char *const words[] = {
+		"err", "retry", "rnr", "nak", "out_of", "dup", "timeout", "drop", "discard", "cnp",
+		"ecn", "pause",
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(name, words[i]))
+			return true;
+	return false;
+}
+
+/* Counters that grew during the measurement, as "NAME +N, ..." in text. */
+static void add_growth(char *text, size_t room, const char *of, const json_t *before, json_t *after)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach(after, name, v) {
+		int64_t was = number_of(before, name), grew = json_integer_value(v) - (was > 0 ? was : 0);
+		size_t len = strlen(text);
+
+		if (!counts_trouble(name) || !json_is_integer(v) || grew <= 0)
+			continue;
+		snprintf(text + len, room - len, "%s%s %s +%lld", len ? ", " : "", of, printable(name),
+			 (long long)grew);
+	}
+}
+
+static void check_counters(struct doctor *d, const struct side *s)
+{
+	const json_t *tcp = fact(s->facts, "tcp", 0), *tcp_later = fact(s->later, "tcp", 0), *o, *l;
+	int64_t resent = number_of(tcp_later, "retransmits") - number_of(tcp, "retransmits");
+	int64_t marks = number_of(tcp_later, "congestion_marks") - number_of(tcp, "congestion_marks");
+	double packets = (d->put + d->get) * (double)d->time_ns / 1e9 / SEGMENT + 1;
+	char text[400] = "", remedy[96] = "";
+
+	for (size_t i = 0; (o = fact(s->facts, "card", i)) && (l = fact(s->later, "card", i)); i++) {
+		CLEANUP_FREE char *name = strdup(text_of(o, "name"));
+
+		add_growth(text, sizeof(text), name, json_object_get(o, "counters"),
+			   json_object_get(l, "counters"));
+		if (*text && !*remedy)
+			snprintf(remedy, sizeof(remedy), "ethtool -S %.20s; ethtool -a %.20s", name, name);
+	}
+	for (size_t i = 0; (o = fact(s->facts, "rdma", i)) && (l = fact(s->later, "rdma", i)); i++) {
+		CLEANUP_FREE char *name = strdup(text_of(o, "device"));
+
+		add_growth(text, sizeof(text), name, json_object_get(o, "counters"),
+			   json_object_get(l, "counters"));
+		if (*text && !*remedy)
+			snprintf(remedy, sizeof(remedy), "rdma statistic show link %.40s", name);
+	}
+	if (!s->later)
+		return;
+	if (number_of(tcp, "retransmits") >= 0 && (double)resent * 100 > packets * RESENT_PERCENT) {
+		size_t len = strlen(text);
+
+		snprintf(text + len, sizeof(text) - len, "%sTCP sent %lld packets again",
+			 len ? ", " : "", (long long)resent);
+	}
+	if (marks > 0) {
+		size_t len = strlen(text);
+
+		snprintf(text + len, sizeof(text) - len, "%s%lld packets with congestion marks",
+			 len ? ", " : "", (long long)marks);
+	}
+	if (*text)
+		say(d, WARNING, s->name, "counters", *remedy ? remedy : "nstat -az TcpRetransSegs "
+		    "IpExtInCEPkts", "during the measurement: %s", text);
+	else
+		say(d, OK, s->name, "counters", NULL, "no retries, pauses or congestion marks during "
+		    "the measurement");
+}
+
+void check_side(struct doctor *d, struct side *s)
+{
+	if (!s->facts)
+		return;
+	check_rdma(d, s);
+	check_locked(d, s, s == &d->there);
+	check_memory(d, s);
+	check_processors(d, s);
+	check_cards(d, s);
+	check_arp(d, s);
+	check_tcp(d, s);
+	check_counters(d, s);
+	check_storage(d, s);
+}

@@ -43,7 +43,6 @@ int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reques
 		{ o->policy == POLICY_CHECKSUM, BULK_F_CHECKSUM },
 		{ (op == BULK_GET || o->delete) && filter_is_set(&o->filter), BULK_F_FILTER },
 		{ o->sync, BULK_F_SYNC },
-		{ o->manifest && op == BULK_GET, BULK_F_SUMS },
 	};
 
 	q->op = (uint8_t)op;
@@ -62,8 +61,6 @@ int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reques
 	q->offer.inflight = o->inflight;
 	q->sync.flags = (uint8_t)((o->delete ? SYNC_DELETE : 0) | (o->force ? SYNC_FORCE : 0) |
 				  (o->delete_excluded ? SYNC_EXCLUDED : 0));
-	if (o->manifest)
-		snprintf(q->sum, sizeof(q->sum), "%s", digest_name(o->alg ? o->alg : "SHA-256"));
 	q->sync.most = o->max_delete == UINT32_MAX ? UINT64_MAX : o->max_delete;
 	if (o->trash) {
 		q->sync.trash = strdup(o->trash);
@@ -71,6 +68,16 @@ int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reques
 			return -ENOMEM;
 	}
 	return filter_copy(&q->filter, &o->filter);
+}
+
+void bulk_request_sums(struct bulk_request *q, const struct report *r, bool from_source)
+{
+	const char *name = r ? report_sum(r) : NULL;
+
+	if (!name)
+		return;
+	snprintf(q->sum, sizeof(q->sum), "%s", name);
+	q->flags |= from_source ? BULK_F_SUMS : 0;
 }
 
 int bulk_add_sources(struct bulk_request *q, char *const *paths, size_t n)
@@ -126,6 +133,7 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 		err_sys(e, rc, "request");
 	if (r)
 		b->c.events = report_events(r);
+	bulk_request_sums(&b->c.request, r, op == BULK_GET);
 	b->c.stop = signals_fd();
 	b->c.inband_ok = o->transport == USE_AUTO;
 	b->c.connect_timeout_ms = (int)(o->connect_timeout / 1000000);

@@ -35,10 +35,13 @@ struct bulk {
 
 /* Fill in the members of q that come from options. The caller sets the paths. 0 or -ENOMEM. */
 int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_request *q);
+/* If r has a manifest, let the source compute its digests. from_source: a server is the source, and
+ * sends them. r NULL is harmless. */
+void bulk_request_sums(struct bulk_request *q, const struct report *r, bool from_source);
 /* Append copies of n paths to the sources. 0 or -ENOMEM. */
 int bulk_add_sources(struct bulk_request *q, char *const *paths, size_t n);
-/* Prepare b from the options of s; r is not owned, NULL: only for bulk_once(). 0; or a negative errno with text: the options ask for a feature
- * that is not available here. In both cases bulk_clear() frees b's contents. */
+/* Prepare b from the options of s; r is not owned, NULL: only for bulk_once(). 0; or a negative errno
+ * with text: the options ask for a feature that is not available here. In both cases bulk_clear() frees b's contents. */
 int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op op,
 	      struct err *e);
 /* Free b's contents, with the request. */

@@ -185,26 +185,11 @@ static bool unescape(char *name)
 	return true;
 }
 
-static const struct { const char *alg; size_t digits; } lengths[] = {
-	/* of those with the same length the more common one first */
-	{ "SHA-256", 64 }, { "SHA-512", 128 }, { "SHA-1", 40 }, { "MD5", 32 }, { "XXH128", 32 },
-	{ "CRC32C", 8 }, { "Adler-32", 8 },
-};
-
-/* The digest that has so many digits: alg, or with NULL the first one. NULL: there is none. */
-static const char *alg_of(const char *alg, size_t digits)
-{
-	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
-		if (lengths[i].digits == digits && (!alg || !strcmp(alg, lengths[i].alg)))
-			return digest_name(lengths[i].alg);
-	return NULL;
-}
-
 bool digest_fits(const char *alg, const char *hex)
 {
 	size_t n = strspn(hex, "0123456789abcdefABCDEF");
 
-	return !hex[n] && alg_of(alg, n);
+	return !hex[n] && digest_of_length(alg, n);
 }
 
 /* "HEX  name", "HEX *name", with a backslash before it if the name is escaped. */
@@ -220,7 +205,7 @@ static int parse_line(char *line, const char *alg, struct manifest_file *f)
 	if (!n || n >= sizeof(f->hex) || name[0] != ' ' || (name[1] != ' ' && name[1] != '*') ||
 	    !name[2])
 		return -EBADMSG;
-	f->alg = alg_of(alg, n);
+	f->alg = digest_of_length(alg, n);
 	if (!f->alg)
 		return -EBADMSG;
 	snprintf(f->hex, sizeof(f->hex), "%.*s", (int)n, line);

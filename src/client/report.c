@@ -342,18 +342,20 @@ struct report {
 	struct transfer_progress last;
 	/* sums of earlier attempts */
 	struct { uint64_t bytes, files, corrected, removed, removed_bytes; } before;
+	struct manifest *manifest;    /* NULL: none */
+	bool strip;                   /* the contents of the source directory go into the
+				       * destination itself: leave out its name */
+	const char *sum;              /* digest_name() of the manifest's digests */
+	const char *pipe_name;        /* for data from standard input */
+	uint64_t plan_files, plan_bytes; /* of this attempt, to be copied */
+	uint64_t unlisted;            /* copied files without a digest */
+	bool gap;                     /* the manifest may lack files of a lost connection */
+	struct totals totals;
 	/* Used by the main thread only: */
 	bool rereads;                 /* another attempt follows for files that changed while they
 				       * were read */
 	bool again;                   /* this is not the transfer's first attempt */
 	uint64_t start_ns, cpu_start_ns; /* when the transfer began */
-	struct manifest *manifest;    /* NULL: none */
-	bool strip;                   /* the contents of the source directory go into the
-				       * destination itself: leave out its name */
-	const char *pipe_name;        /* for data from standard input */
-	uint64_t unlisted;            /* copied files without a digest */
-	bool gap;                     /* the manifest may lack files of a lost connection */
-	struct totals totals;
 	struct err error;             /* code 0: none */
 };
 
@@ -425,6 +427,8 @@ static void progress_hide(struct report *r, bool ended)
 
 int report_manifest(struct report *r, const char *from, const char *to, struct err *e)
 {
+	const char *alg = r->o->alg ? r->o->alg : "SHA-256";
+
 	if (!r->o->manifest)
 		return 0;
 	if (r->o->dry_run)
@@ -435,8 +439,14 @@ int report_manifest(struct report *r, const char *from, const char *to, struct e
 		return err_set(e, -EINVAL, "--manifest: null: keeps no files to list");
 	r->strip = from && !names_directory(from) && !names_directory(to) && !r->o->files_from;
 	r->pipe_name = name_last(to);
-	r->manifest = manifest_new(r->o->manifest, r->o->alg ? r->o->alg : "SHA-256", e);
+	r->manifest = manifest_new(r->o->manifest, alg, e);
+	r->sum = digest_name(alg);
 	return r->manifest ? 0 : e->code;
+}
+
+const char *report_sum(const struct report *r)
+{
+	return r->manifest ? r->sum : NULL;
 }
 
 struct report *report_new(const struct options *o)
@@ -499,6 +509,7 @@ static void report_keep_before(struct report *r)
 	r->before.files = report_files(r, r->last.files_done, r->last.files_skipped);
 	memset(&r->last, 0, sizeof(r->last));
 	r->json_at = 0;
+	r->plan_files = r->plan_bytes = 0;
 }
 
 static void report_on_started(void *arg, const struct agreement *a)
@@ -570,6 +581,7 @@ static void report_add_sum(struct report *r, const struct file_report *f)
 		r->unlisted++;
 		return;
 	}
+	report_hide_progress(r);
 	manifest_add(r->manifest, pipe ? r->pipe_name : slash ? slash + 1 : f->rel, f);
 }
 
@@ -596,8 +608,8 @@ static void report_on_file_done(void *arg, const struct file_report *f)
 	if (!r->o->verbose && !r->o->dry_run && !r->o->log_file)
 		return;
 	if (end == FILE_COPIED && !directory) {
-		r->totals.plan_files++;
-		r->totals.plan_bytes += bytes;
+		r->plan_files++;
+		r->plan_bytes += bytes;
 	}
 	if (!directory)
 		snprintf(text, sizeof(text), " (%s)", format_size(size, sizeof(size), bytes));
@@ -719,6 +731,8 @@ void report_result(struct report *r, const struct transfer_result *res)
 		all.local.cpu_ns = cpu_ns() - r->cpu_start_ns;
 	}
 	progress_hide(r, true);
+	r->totals.plan_files += r->plan_files;
+	r->totals.plan_bytes += r->plan_bytes;
 	r->totals.foreign = r->foreign;
 	if (r->foreign)
 		all.agreement = r->agreement;
@@ -727,7 +741,7 @@ void report_result(struct report *r, const struct transfer_result *res)
 	atomic_store(&r->begun, false);
 	report_set_last_words(r);
 
-	if (r->o->delete && all.failed && !all.removed)
+	if (r->o->delete && !r->o->force && all.failed && !all.removed)
 		log_warn("nothing was removed, because not everything went well");
 
 	/* Names left out by the server. If this side is the source, each one has been reported
@@ -752,7 +766,8 @@ void report_retry(struct report *r, unsigned attempt, unsigned wait, const struc
 	progress_hide(r, true);
 	r->totals.retries++;
 	/* A file that has arrived unconfirmed is left alone now, and not listed. */
-	r->gap |= r->manifest && r->o->policy != POLICY_OVERWRITE && report_begun(r);
+	r->gap |= r->manifest && r->o->policy != POLICY_OVERWRITE && e->code != -EAGAIN &&
+		  report_begun(r);
 	r->again = true;
 	report_set_last_words(r);
 	if (r->o->json)

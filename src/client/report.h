@@ -19,6 +19,8 @@ struct report *report_new(const struct options *o);
  * NULL: this side is the sink, and knows the paths; or a pipe or several words. 0, or a negative
  * errno with text. */
 int report_manifest(struct report *r, const char *from, const char *to, struct err *e);
+/* The digest_name() of the manifest's digests; NULL: there is no manifest. */
+const char *report_sum(const struct report *r);
 /* A transfer with a foreign server begins. private_data: data connections are under TLS.
  * connections: the most at the same time. */
 void report_foreign(struct report *r, bool private_data, unsigned connections);

@@ -65,6 +65,9 @@ int digest_update(struct digest *d, const void *data, size_t len);
 int digest_final_hex(struct digest *d, char *hex);
 /* The name in the table, with its case; NULL: unknown. */
 const char *digest_name(const char *name);
+/* The digest_name() of the digest with so many hexadecimal digits: name, or with NULL the most common
+ * one. NULL: there is none. */
+const char *digest_of_length(const char *name, size_t digits);
 /* All names, the preferred one first, NULL at the end; static. */
 const char *const *digest_names(void);
 

@@ -119,9 +119,14 @@ struct digest {
 	uint32_t crc;
 };
 
-/* The first one is preferred, and is the default of clients that do not choose. */
+/* The first one is preferred, and is the default of clients that do not choose. Of those with the same
+ * length the more common one comes first. */
 static const char *const names[] = {
 	"SHA-256", "SHA-512", "SHA-1", "MD5", "CRC32C", "XXH128", "Adler-32", NULL,
+};
+static const struct { enum digest_way way; size_t digits; } known[] = {
+	{ BY_EVP, 64 }, { BY_EVP, 128 }, { BY_EVP, 40 }, { BY_EVP, 32 }, { BY_CRC, 8 }, { BY_XXH, 32 },
+	{ BY_ADLER, 8 },
 };
 
 const char *const *digest_names(void)
@@ -129,14 +134,27 @@ const char *const *digest_names(void)
 	return names;
 }
 
-/* FTP's names are not case-sensitive. */
-const char *digest_name(const char *name)
+/* The index of a name, which FTP does not distinguish by case. */
+static size_t digest_index(const char *name)
 {
 	size_t i = 0;
 
 	while (names[i] && strcasecmp(names[i], name) != 0)
 		i++;
-	return names[i];
+	return i;
+}
+
+const char *digest_name(const char *name)
+{
+	return names[digest_index(name)];
+}
+
+const char *digest_of_length(const char *name, size_t digits)
+{
+	for (size_t i = 0; names[i]; i++)
+		if (known[i].digits == digits && (!name || !strcmp(name, names[i])))
+			return names[i];
+	return NULL;
 }
 
 static int digest_check(bool ok)
@@ -175,20 +193,19 @@ static int digest_start(struct digest *d)
 
 struct digest *digest_new(const char *name)
 {
-	const char *known = digest_name(name);
+	size_t i = digest_index(name);
 	struct digest *d;
 	int r;
 
-	if (!known) {
+	if (!names[i]) {
 		errno = EINVAL;
 		return NULL;
 	}
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return NULL;
-	d->name = known;
-	d->way = !strcmp(d->name, "CRC32C") ? BY_CRC : !strcmp(d->name, "XXH128") ? BY_XXH :
-		 !strcmp(d->name, "Adler-32") ? BY_ADLER : BY_EVP;
+	d->name = names[i];
+	d->way = known[i].way;
 	r = digest_start(d);
 	if (r < 0) {
 		digest_free(d);

@@ -324,7 +324,8 @@ static int needs_seeks(int fd)
 enum storage_class storage_class_of_source(int fd)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static int seeks = -1;
+	static bool measured;
+	static int seeks;
 	static dev_t device;
 	enum storage_class class = storage_class_of(fd);
 	struct stat st;
@@ -332,9 +333,10 @@ enum storage_class storage_class_of_source(int fd)
 	if (class != STORAGE_ROTATING || fstat(fd, &st))
 		return class;
 	LOCK_GUARD(guard, &lock);
-	if (seeks < 0 || device != st.st_dev) {
+	if (!measured || device != st.st_dev) {
 		seeks = needs_seeks(fd);
 		device = st.st_dev;
+		measured = true;
 	}
 	return seeks ? STORAGE_ROTATING : STORAGE_SSD;
 }

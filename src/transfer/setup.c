@@ -327,6 +327,8 @@ int setup_run(struct xfer *x, struct transfer_result *r, bool *in_line, struct e
 	rc = x->role->start(x, e);
 	if (rc)
 		xfer_fail(x, rc, "%s", e->text);
+	else
+		shares_run(&x->shares, true);
 	x->role->complete(x);
 	rc = xfer_finish(x, in_line, e);
 	xfer_result(x, r);

@@ -7,8 +7,10 @@
 _Static_assert(SIDE_STATES == BULK_STATES, "all states are sent");
 
 #define SAMPLE_NS 20000000ull
-/* What is older than about two seconds hardly counts. */
+/* Samples older than about two seconds hardly count. */
 #define DECAY_NS 2e9
+/* No transfer takes ten years; sums of all states must not overflow. */
+#define STATE_NS_MAX (INT64_MAX / (4 * SIDE_STATES))
 
 void shares_init(struct shares *s)
 {
@@ -34,7 +36,7 @@ bool shares_due(struct xfer *x, struct side_sample *sample)
 {
 	const struct file_threads *threads = x->role->threads(x);
 	struct shares *s = &x->shares;
-	uint64_t now = now_ns(), most = min_u64(threads->n, cpus_allowed()), cpu;
+	uint64_t now = now_ns(), most, cpu;
 	bool first = !s->sampled_ns;
 
 	*sample = (struct side_sample){ .ns = now - s->sampled_ns };
@@ -42,8 +44,9 @@ bool shares_due(struct xfer *x, struct side_sample *sample)
 		return false;
 	s->sampled_ns = now;
 	LOCK_GUARD(guard, &s->lock);
-	if (s->stopped)
+	if (!s->on)
 		return !first;
+	most = min_u64(threads->n, cpus_allowed());
 	cpu = files_cpu_ns(threads);
 	sample->files_on_cpu = cpu > s->files_cpu_ns &&
 			       (cpu - s->files_cpu_ns) * 2 > sample->ns * most;
@@ -57,11 +60,11 @@ bool shares_due(struct xfer *x, struct side_sample *sample)
 	return !first;
 }
 
-void shares_stop(struct shares *s)
+void shares_run(struct shares *s, bool on)
 {
 	LOCK_GUARD(guard, &s->lock);
 
-	s->stopped = true;
+	s->on = on;
 }
 
 static void decay(double now[SIDE_STATES], uint64_t ns)
@@ -96,6 +99,8 @@ int shares_get(struct shares *s, struct buf *p)
 	if (bulk_stages_get(p, v))
 		return -EBADMSG;
 	for (int i = 0; i < SIDE_STATES; i++) {
+		if (v[i] > STATE_NS_MAX)
+			return -EBADMSG;
 		more[i] = v[i] > s->there[i] ? v[i] - s->there[i] : 0;
 		sum += more[i];
 	}

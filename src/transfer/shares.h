@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What holds a transfer back. Each side samples the state of its queues and threads several times a
+/* The stages that hold a transfer back. Each side samples the state of its queues and threads several times a
  * second; both sets of samples together show which stage the others waited for. */
 #ifndef RFTP_TRANSFER_SHARES_H
 #define RFTP_TRANSFER_SHARES_H
@@ -21,7 +21,7 @@ struct shares {
 	/* Guarded by lock: ns in each state, and the same for about the last two seconds. */
 	uint64_t here[SIDE_STATES], there[SIDE_STATES];
 	double here_now[SIDE_STATES], there_now[SIDE_STATES];
-	bool stopped;             /* guarded by lock */
+	bool on;                  /* guarded by lock: the sampled threads run */
 	/* Used by the ticker. */
 	uint64_t sampled_ns, files_cpu_ns, path_cpu_ns[NICS_MAX + 1];
 };
@@ -37,10 +37,10 @@ struct side_sample {
 };
 
 struct xfer;
-/* Is a sample due? The ticker. */
+/* Take a sample, if one is due. True: *sample has the time since the last one. The ticker. */
 bool shares_due(struct xfer *x, struct side_sample *sample);
-/* The threads that are sampled are about to be joined. */
-void shares_stop(struct shares *s);
+/* on: all sampled threads have started; otherwise they are about to be joined. */
+void shares_run(struct shares *s, bool on);
 /* This side was in state for ns. */
 void shares_add(struct shares *s, enum side_state state, uint64_t ns);
 /* The peer's frame BULK_STAGES, and this side's: SIDE_STATES u64. 0 or a negative errno. */

@@ -374,6 +374,7 @@ enum exit_status rftp_get(struct job *j)
 static const char *sync_refuses(const struct job *j)
 {
 	const struct options *o = &j->o;
+	CLEANUP_FREE char *trash = NULL;
 
 	if (o->files_from)
 		return "sync compares whole trees: it takes no --files-from";
@@ -381,7 +382,8 @@ static const char *sync_refuses(const struct job *j)
 	if (!o->delete && (o->delete_excluded || option_args_last(j->args, "trash") ||
 			   option_args_last(j->args, "max-delete")))
 		return "--delete-excluded, --max-delete and --trash need --delete";
-	if (o->trash && strstr(o->trash, ".."))
+	trash = strdup(o->trash ? o->trash : "");
+	if (!trash || name_normalize(trash))
 		return "--trash: a path without .. is needed";
 	return NULL;
 }

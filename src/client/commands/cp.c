@@ -225,12 +225,11 @@ static int cp_init(struct cp *c, struct server *from, struct server *to, struct 
 		return err_sys(e, -ENOMEM, "request");
 	if (filter_is_set(&q->filter))
 		q->flags |= BULK_F_FILTER;
-	if (o->manifest)
-		q->flags |= BULK_F_SUMS;
+	bulk_request_sums(q, r, true);
 
 	/* Also for retries: another attempt skips the committed files, so it needs the event of
 	 * each file. */
-	c->give.flags = o->verbose || o->dry_run || o->retries || o->manifest || o->log_file ? THIRD_F_EACH_FILE : 0;
+	c->give.flags = c->to_report.file_done || o->retries ? THIRD_F_EACH_FILE : 0;
 	c->give.connect_ms = (uint32_t)(o->connect_timeout / 1000000);
 	if (c->give.connect_ms > THIRD_CONNECT_MS_MAX)
 		c->give.connect_ms = THIRD_CONNECT_MS_MAX;

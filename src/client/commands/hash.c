@@ -426,9 +426,11 @@ static int verify_names(struct verify *v, struct tree *t, struct err *e)
 	if (!rc && t->s) {
 		rc = list_there(&there, "", 0, e);
 	} else if (!rc) {
-		fd = fcntl(t->dir, F_DUPFD_CLOEXEC, 0);
-		top = set && fd >= 0 ? dir_top(set, fd, "") : NULL;
-		rc = top ? walk_tree(top, WALK_NAMES, NULL, list_here, &l) : -ENOMEM;
+		fd = set ? fcntl(t->dir, F_DUPFD_CLOEXEC, 0) : -1;
+		rc = !set ? -ENOMEM : fd < 0 ? -errno : 0;
+		top = fd >= 0 ? dir_top(set, fd, "") : NULL;
+		if (!rc)
+			rc = top ? walk_tree(top, WALK_NAMES, NULL, list_here, &l) : -ENOMEM;
 		if (top)
 			dir_put(top);
 	}

@@ -145,8 +145,10 @@ void sink_unpark(struct sink *s)
 		b = go;
 		go = b->next;
 		b->next = NULL;
-		if (bq_push(s->writers.arrived, b))
+		if (bq_push(s->writers.arrived, b)) {
+			atomic_fetch_add(&s->writers.held, 1); /* it is not parked any more */
 			sink_drop(s, b);
+		}
 	}
 }
 

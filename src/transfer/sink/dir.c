@@ -205,18 +205,25 @@ int sink_resolve_name(struct sink *s, const struct bulk_entry *en, char namebuf[
 
 /* ---- directories ---- */
 
+int sink_open_up(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if ((st.st_mode & 0700) == 0700 || st.st_uid != geteuid())
+		return 0;
+	return fd_chmod(fd, (st.st_mode & 07777) | 0700);
+}
+
 /* Make an existing directory of ours writable: an earlier run may have left it read-only. Its final
  * mode is set at the end, as for a new one. */
 static void dir_open_up(int dfd, const char *name)
 {
 	/* O_PATH: the directory may not be readable. */
 	int fd CLEANUP_CLOSE = openat(dfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-	int r;
+	int r = fd < 0 ? 0 : sink_open_up(fd);
 
-	if (fd < 0 || fstat(fd, &st) || (st.st_mode & 0700) == 0700 || st.st_uid != geteuid())
-		return;
-	r = fd_chmod(fd, (st.st_mode & 07777) | 0700);
 	if (r)
 		log_debug("%s: its mode stays as it is: %s", printable(name), strerror(-r));
 }

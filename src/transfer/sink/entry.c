@@ -64,6 +64,7 @@ int sink_flush_verdicts(struct sink *s)
 {
 	struct buf *b = NULL;
 	int r = 0;
+	LOCK_GUARD(guard, &s->entries.verdict_order);
 
 	pthread_mutex_lock(&s->entries.lock);
 	if (buf_len(s->entries.verdicts)) {
@@ -175,7 +176,8 @@ static bool sink_passes_over(struct sink *s, struct sink_file *f)
 	if (entry_look(f, &st) || S_ISDIR(st.st_mode))
 		return false;
 	f->other = !same_file(&st, &f->meta);
-	f->correct = !f->other && policy != POLICY_SKIP && f->meta.type == FT_FILE;
+	f->correct = !f->other && policy != POLICY_SKIP && f->meta.type == FT_FILE &&
+		     ((s->x.c->request.flags & BULK_F_XATTRS) || attributes_differ(s, f, &st));
 	switch (policy) {
 	case POLICY_SAME:
 		return !f->other;
@@ -443,7 +445,8 @@ static int entry_decide(struct sink *s, struct sink_file *f, bool skip)
 	}
 	if (sink_refuses(s, f))
 		return 0;
-	/* After a comparison of digests this may be another thread, but no directory was there. */
+	/* A commit thread may be here after a comparison of digests; must_compare() has then found
+	 * a file. */
 	if (!atomic_load(&f->digests) && directory_in_the_way(s, f) && !s->dry)
 		return leave_for_later(s, f);
 	if (s->dry) {
@@ -898,6 +901,10 @@ void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enu
 	if (due) {
 		due->link = f->link_id;
 		HASH_ADD(hh, s->entries.sums_due, id, sizeof(due->id), due);
+		if (!due->hh.tbl) { /* out of memory */
+			sum_due_free(due);
+			due = NULL;
+		}
 	}
 	pthread_mutex_unlock(&s->entries.lock);
 	if (r.sum)

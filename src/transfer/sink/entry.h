@@ -126,6 +126,7 @@ struct sink_entries {
 	struct done done;              /* has its own lock */
 	pthread_mutex_t lock;
 	struct buf *verdicts;          /* guarded by lock: not sent yet */
+	pthread_mutex_t verdict_order; /* held while verdicts are taken and sent; before lock */
 	struct sum_due *sums_due;      /* guarded by lock: by id */
 
 	/* Used by the control reader only. */
@@ -177,6 +178,10 @@ void sink_file_drop_details(struct sink *s, struct sink_file *f);
 char *sink_file_path(const struct sink_file *f);
 
 /* ---- directories (dir.c) ---- */
+
+/* If this process's user owns the directory fd, which may be O_PATH, let it read, change and search
+ * it. 0 or a negative errno. */
+int sink_open_up(int fd);
 
 /* The place of any entry: *parent (the caller gets a reference) and *name, which may point into
  * namebuf; *name NULL: its contents go into parent itself. -EPROTO: its parent is not open. Other

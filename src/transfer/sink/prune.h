@@ -7,14 +7,25 @@
 #include "transfer/sets.h"
 #include "transfer/xfer.h"
 
-/* Limits for a source: names in directories that have not ended, 8 bytes each; and bytes of the
+/* Limits for a source: names in directories that have not ended, 16 bytes each; and bytes of the
  * names to be removed. */
 #define PRUNE_NAMES_MAX (1u << 24)
 #define PRUNE_BYTES_MAX (256u << 20)
 
 struct sink;
 struct sink_dir;
-struct prune_dir;
+
+/* The names to be removed in one directory. */
+struct prune_dir {
+	struct prune_dir *next;
+	char *path, *rel;         /* path ends with a slash; rel as in struct prune_names */
+	uint64_t dev, ino;        /* of the directory: another one may get its name */
+	struct timespec mtime;    /* set again afterwards, with BULK_F_TIMES */
+	char *names;              /* for each name: a mark, the name, NUL */
+	size_t len, room;
+};
+
+enum { MARK_EXTRA = '-', MARK_IN_THE_WAY = '!' };
 
 /* The names that the source has in one directory. */
 struct prune_names {
@@ -54,8 +65,19 @@ bool prune_in_the_way(struct sink *s, struct sink_dir *d, const char *name);
 int prune_end_dir(struct sink *s, struct sink_dir *d, bool partial, struct err *e);
 void prune_names_free(struct sink *s, struct prune_names *n); /* NULL is harmless */
 
-/* Remove what was noted, and tell the source; in a dry run only tell it. All files are done. The
- * transfer's thread. */
+/* ---- for remove.c ---- */
+
+/* Is the directory path the trash, or above it? */
+enum trash_place { NOT_TRASH, IS_TRASH, ABOVE_TRASH };
+enum trash_place prune_trash_place(struct prune *p, const char *path, uint64_t dev, uint64_t ino);
+/* True: the filter leaves rel out, so it is not removed. */
+bool prune_protects(const struct sink *s, const char *rel, bool is_dir);
+/* Count and report that a file or directory cannot be listed or removed; past: "listed", for
+ * example. */
+void prune_failed(struct sink *s, const char *path, int code, const char *past);
+
+/* Remove the noted names, and tell the source; in a dry run only tell it. All files are done. The
+ * transfer's thread. (remove.c) */
 void prune_run(struct sink *s);
 
 #endif

@@ -33,7 +33,10 @@ static int flush_done(struct sink *s)
 
 	if (!b)
 		return -ENOMEM;
+	/* The source must know that a file was left alone before a hard link to it is done. */
 	r = done_flush(&s->entries.done, send_range, b);
+	if (!r)
+		r = sink_flush_verdicts(s);
 	if (!r && buf_len(b))
 		r = xfer_send(&s->x, BULK_DONE, b);
 	return r;
@@ -225,6 +228,7 @@ void sink_destroy(struct sink *s)
 	pthread_mutex_destroy(&s->links.lock);
 	pthread_mutex_destroy(&s->writers.lock);
 	pthread_mutex_destroy(&s->entries.lock);
+	pthread_mutex_destroy(&s->entries.verdict_order);
 	xfer_destroy(&s->x);
 }
 
@@ -353,7 +357,7 @@ static int sink_start(struct xfer *x, struct err *e)
 /* Stop the stages from first to last. Afterwards no block is in flight. */
 static void sink_drain(struct sink *s)
 {
-	shares_stop(&s->x.shares);
+	shares_run(&s->x.shares, false);
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		struct stage *receiver = s->x.stages[i];
 		int r;
@@ -422,6 +426,7 @@ void sink_init(struct sink *s)
 {
 	xfer_init(&s->x);
 	s->x.role = &sink_role;
+	pthread_mutex_init(&s->entries.verdict_order, NULL);
 	pthread_mutex_init(&s->entries.lock, NULL);
 	pthread_mutex_init(&s->writers.lock, NULL);
 	pthread_mutex_init(&s->links.lock, NULL);

@@ -164,8 +164,8 @@ static int send_size(struct source *s, struct sfile *f, uint64_t size)
 	return reader_send_bytes(s, BULK_SIZES, f, size);
 }
 
-/* The piece in b is ready to be sent; b NULL: it failed. The piece that completes the file is sent only after
- * a check that the file has not changed, so that the sink cannot commit a mix of two versions. */
+/* The piece in b is ready to be sent; b NULL: it failed. The last piece is sent only after a check
+ * that the file has not changed, so that the sink cannot commit a mix of two versions. */
 static int finish_one(struct reader *r, struct sfile *f, struct block *b)
 {
 	struct source *s = r->s;
@@ -211,6 +211,8 @@ static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 	if (!f->sum)
 		return finish_one(r, f, b);
 	sfile_ref(f); /* another reader may finish b */
+	if (!b) /* the file or the transfer has failed: no further block can be hashed */
+		atomic_store(&f->failed, true);
 	held = sum_take(f, b);
 	if (sum_failed(f))
 		reader_file_failed(r, f, -EIO, "its digest could not be computed");

@@ -344,7 +344,7 @@ static void source_complete(struct xfer *x)
 	if (s->walker_on)
 		pthread_join(s->walker, NULL);
 	xfer_wait(x, readers_are_done);
-	shares_stop(&x->shares);
+	shares_run(&x->shares, false);
 	file_threads_join(&s->readers);
 
 	/* A block may change its path until it is acknowledged, so no queue may be closed

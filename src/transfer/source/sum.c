@@ -19,7 +19,7 @@ struct sum {
 	uint64_t at;              /* bytes that are hashed, with holes */
 	uint32_t range;           /* of the next piece */
 	uint64_t next;            /* its offset */
-	bool bad;                 /* out of memory, or a failure of the library */
+	atomic_bool bad;          /* out of memory, or a failure of the library */
 	atomic_bool complete;     /* hex is set */
 	uint64_t *links;          /* [nlinks] guarded by lock: ids of hard links that wait for hex */
 	size_t nlinks, links_room;
@@ -85,7 +85,8 @@ const char *sum_hex(const struct sfile *f)
 {
 	const struct sfile *first = f->linked ? f->linked : f;
 
-	return first->sum && !atomic_load(&first->unwanted) && atomic_load(&first->sum->complete) ? first->sum->hex : NULL;
+	return first->sum && !atomic_load(&first->unwanted) && atomic_load(&first->sum->complete) ?
+	       first->sum->hex : NULL;
 }
 
 int sum_whole(struct sfile *f, const void *data, size_t len)

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A disk that says that it rotates is timed: with reads of 8 ms it is treated as rotating, without a
-# delay it is not. TAP.
+# delay it is not. A filesystem that ignores case keeps the names that the source writes in other
+# letters. TAP.
 
 # shellcheck disable=SC2034,SC2154 # for guest.sh; set there
 vm_options=""
@@ -42,5 +43,25 @@ put_from "/dev/$(dmsetup info -c --noheadings -o blkdevname slow)" slow
 check "slow: its reads take the time of a seek" test "${took:-0}" -ge 8000
 check "slow: it rotates" says_rotating
 dmsetup remove slow
+
+mkfs.ext4 -q -F -O casefold "$loop"
+mkdir -p "$tmp/src/Sub"
+for i in README Sub/Straße Sub/plain; do echo "$i" >"$tmp/src/$i"; done
+if mount "$loop" "$tmp/disk" && mkdir "$tmp/disk/to" && chattr +F "$tmp/disk/to"; then
+	mkdir "$tmp/disk/to/sub"
+	for i in readme sub/STRAßE extra sub/Extra; do echo old >"$tmp/disk/to/$i"; done
+	run rftp sync --accept-new --delete "$url/src/" "$tmp/disk/to"
+	check "a source that is not there" not status_is 0
+	mv "$tmp/src" "$tmp/root/src"
+	run rftp sync --delete "$url/src/" "$tmp/disk/to"
+	check "ignoring case: exit status" status_is 0
+	check "ignoring case: the new content is not removed" cat "$tmp/disk/to/README" "$tmp/disk/to/Sub/Straße"
+	check "ignoring case: it is the source's" test "$(cat "$tmp/disk/to/README" "$tmp/disk/to/Sub/Straße" "$tmp/disk/to/Sub/plain")" = \
+		"$(cat "$tmp/root/src/README" "$tmp/root/src/Sub/Straße" "$tmp/root/src/Sub/plain")"
+	check "ignoring case: extra names are removed" test ! -e "$tmp/disk/to/extra" -a ! -e "$tmp/disk/to/sub/Extra"
+	umount "$tmp/disk"
+else
+	skip "ignoring case" "the guest's kernel has no ext4 that ignores case"
+fi
 losetup -d "$loop"
 finish

@@ -86,6 +86,12 @@ for dir in put get cp; do
 		check "$dir, $change: nothing failed in the end" test "$(summary failed)/$(summary files)" = 0/1
 		check "$dir, $change: nothing is left" no_parts "$to"
 	done
+	moves $dir --skip-same --manifest "$tmp/list"
+	touch -r "$from/file" "$tmp/stamp"
+	rewrite "$from/file"
+	ended
+	check "$dir, with a manifest: it ends well" status_is 0
+	check "$dir, with a manifest: it is complete" test "$(cut -d' ' -f1 "$tmp/list")" = "$(sha256sum <"$to/to" | cut -d' ' -f1)"
 	moves $dir --retries 0
 	touch -r "$from/file" "$tmp/stamp"
 	rewrite "$from/file"

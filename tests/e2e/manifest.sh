@@ -142,6 +142,24 @@ check "hash -r: sha256sum accepts it" accepts sha256sum "$tmp/root/to"
 run rftp hash -r --exclude 'sub/' --exclude 'f*' "$url/to"
 check "hash -r --exclude" test "$(wc -l <"$tmp/out")" = 4
 
+# ---- a lost connection ----
+if has_faults; then
+	mkdir "$tmp/big"
+	random "$tmp/big/file" 60000000
+	for i in 1 2 3; do echo $i >"$tmp/big/$i"; done
+	lost() { # OPTION...: the first attempt loses its data channels
+		rm -rf "$tmp/root/lost" "$tmp/m10"
+		run env RFTP_FAULT=cut:after=20M:count=2 rftp put -q -r --channels 2 --transport tcp \
+			--manifest "$tmp/m10" "$@" "$tmp/big/" "$url/lost"
+	}
+	lost
+	check "a lost connection: exit status" status_is 0
+	check "a lost connection: the list is complete" test "$(wc -l <"$tmp/m10")" = 4
+	lost --skip-same
+	check "a lost connection, --skip-same: exit status" status_is 1
+	check "a lost connection, --skip-same: what may be missing" grep -q 'may lack files: a connection was lost' "$tmp/err"
+fi
+
 # ---- bad input ----
 run rftp put -q -r --manifest "$tmp/none/m" "$tmp/src/" "$url/x"
 check "a manifest in no directory: exit status" status_is 1

@@ -150,8 +150,19 @@ int sink_source_failed(struct sink *s, struct buf *p);
 /* No more entries will arrive. */
 void sink_entries_end(struct sink *s);
 
-/* ---- the answers; any thread ---- */
+/* ---- verdicts (policy.c); any thread ---- */
 
+/* Answer the entry f, which asks. Control reader's thread. */
+int sink_answer(struct sink *s, struct sink_file *f);
+/* True: the existing file at f's name is left alone. */
+bool sink_passes_over(struct sink *s, struct sink_file *f);
+/* A directory has f's name, and is noted to be removed. */
+bool sink_directory_in_the_way(struct sink *s, const struct sink_file *f);
+/* Something of another type is in the way of f. It will be removed, and then the source sends f in
+ * another attempt. */
+int sink_leave_for_later(struct sink *s, struct sink_file *f);
+/* f's directory could not be created. */
+int sink_parent_failed(struct sink *s, struct sink_file *f);
 int sink_flush_verdicts(struct sink *s);
 /* Send the verdict on a file whose data may arrive from now on. */
 int sink_wants(struct sink *s, struct sink_file *f, uint8_t verdict);
@@ -159,13 +170,15 @@ int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
 /* The ticker tells the source that the entry of this id is done. 0 or -ENOMEM. */
 int sink_tell_done(struct sink *s, uint64_t id);
 
+/* ---- digests of copied files, for the report (verify.c) ---- */
+
 /* f is done: report it, but if it was copied with BULK_F_SUMS, not before its digest has come. path:
  * for people. Any thread. */
 void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enum file_end end);
 /* At the end of the transfer: report the files whose digest has not come. */
 void sink_sums_end(struct sink *s);
 void sink_sums_free(struct sink *s);
-/* Compute the digest of the existing file with f's name. If the source's digest is there, too,
+/* (policy.c) Compute the digest of the existing file with f's name. If the source's digest is there, too,
  * decide; the caller flushes the verdicts. Commit threads. */
 int sink_file_digest(struct sink *s, struct sink_file *f);
 

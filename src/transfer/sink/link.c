@@ -83,6 +83,16 @@ static bool same_inode(int from, const char *name, int to, const char *other)
 	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* The reason of r, a failure of link_put(), in words. */
+static const char *put_link_why(int r, bool keep_old)
+{
+	if (r == -EINVAL)
+		return PART_NAME_WHY;
+	if (r == -EBUSY)
+		return "another transfer is writing it";
+	return r == -EEXIST && keep_old ? "exists, and may not be replaced" : strerror(-r);
+}
+
 /* Make the hard link f to l, whose state is known. */
 static void make_hardlink(struct sink *s, struct sink_file *f, struct linkable *l,
 			  enum link_state state, struct jobs *later)
@@ -218,11 +228,47 @@ void linkables_free(struct sink *s)
 
 /* ---- one link ---- */
 
-const char *put_link_why(int r, bool keep_old)
+
+/* ---- symbolic links ---- */
+
+static void link_attributes(struct sink *s, int dfd, struct sink_file *f)
 {
-	if (r == -EINVAL)
-		return PART_NAME_WHY;
-	if (r == -EBUSY)
-		return "another transfer is writing it";
-	return r == -EEXIST && keep_old ? "exists, and may not be replaced" : strerror(-r);
+	struct timespec t[2] = {
+		{ .tv_sec = f->meta.mtime_s, .tv_nsec = f->meta.mtime_ns },
+		{ .tv_sec = f->meta.mtime_s, .tv_nsec = f->meta.mtime_ns },
+	};
+
+	uint32_t flags = s->x.c->request.flags & (BULK_F_OWNER | BULK_F_TIMES);
+	int fd CLEANUP_CLOSE = flags ? openat(dfd, f->name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISLNK(st.st_mode))
+		return; /* another process has replaced it */
+
+	/* Some filesystems store neither owner nor times of links. */
+	r = flags & BULK_F_OWNER ? fd_chown(fd, f->meta.uid, f->meta.gid) : 0;
+	if (r)
+		log_debug("%s: owner not set: %s", printable(f->name), strerror(-r));
+	r = flags & BULK_F_TIMES ? fd_utimens(fd, t) : 0;
+	if (r)
+		log_debug("%s: times not set: %s", printable(f->name), strerror(-r));
+}
+
+void sink_file_symlink(struct sink *s, struct sink_file *f, const char *target)
+{
+	int dfd = dir_pin(f->parent->dir), r = dfd;
+
+	if (dfd >= 0) {
+		r = link_put(-1, target, f->parent->dir, dfd, f->name,
+			     s->x.c->keep_old);
+		if (!r)
+			link_attributes(s, dfd, f);
+		dir_unpin(f->parent->dir);
+	}
+	if (!r)
+		sink_file_named(s, f, &s->entries.named);
+	else
+		sink_file_failed(s, f, r, "%s: symbolic link: %s", printable(f->name),
+				 put_link_why(r, s->x.c->keep_old));
 }

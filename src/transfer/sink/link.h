@@ -30,7 +30,7 @@ void linkable_last(struct sink *s, uint64_t id);
 void linkables_free(struct sink *s);
 /* Make the hard link f, at once or when its target exists. Control reader's thread. */
 int sink_file_hardlink(struct sink *s, struct sink_file *f);
-/* The reason of r, a failure of link_put(), in words. */
-const char *put_link_why(int r, bool keep_old);
+/* Make the symbolic link f to target. Control reader's thread. */
+void sink_file_symlink(struct sink *s, struct sink_file *f, const char *target);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --ack verified: files are read back and compared. */
+/* --ack verified: files are read back and compared. And the digests of copied files, for the
+ * report. */
 #include "transfer/sink/sink.h"
 
 #include <fcntl.h>
@@ -233,4 +234,150 @@ void checks_clear(struct checks *c)
 		cleanup_close(&c->fd);
 	free(c->v);
 	*c = (struct checks){ 0 };
+}
+
+/* ---- digests of copied files, for the report ---- */
+
+/* A file that is done before its digest has come. */
+struct sum_due {
+	uint64_t id;
+	struct file_report report; /* path and rel are owned */
+	bool link;                 /* a hard link */
+	UT_hash_handle hh;
+};
+
+static void sum_due_free(struct sum_due *d)
+{
+	free((char *)(uintptr_t)d->report.path);
+	free((char *)(uintptr_t)d->report.rel);
+	free(d);
+}
+
+void sink_sums_free(struct sink *s)
+{
+	struct sum_due *d, *next;
+
+	HASH_ITER(hh, s->entries.sums_due, d, next) {
+		HASH_DEL(s->entries.sums_due, d);
+		sum_due_free(d);
+	}
+}
+
+/* Only now another attempt may skip the file. */
+static void report_file(struct sink *s, const struct file_report *r)
+{
+	if (s->x.committed && r->end == FILE_COPIED)
+		committed_add(s->x.committed, r->path);
+	XFER_EVENT(&s->x, file_done, r);
+}
+
+/* A hard link to a file that was left alone has no digest: the source did not read it. */
+void sink_sums_end(struct sink *s)
+{
+	for (struct sum_due *d = s->entries.sums_due; d && !xfer_failed(&s->x); d = d->hh.next) {
+		struct file_report r = d->report;
+
+		if (d->link)
+			r.rel = NULL;
+		report_file(s, &r);
+	}
+	if (!xfer_failed(&s->x))
+		sink_sums_free(s);
+}
+
+/* The part of path below the destination. */
+static const char *below_dest(const struct sink *s, const char *path)
+{
+	const char *dest = s->entries.dest_path ? s->entries.dest_path : "";
+	size_t n = strlen(dest);
+
+	if (strncmp(path, dest, n) || !(path[n] == '/' || (n && dest[n - 1] == '/')))
+		return strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	path += n;
+	return path + strspn(path, "/");
+}
+
+static struct sum_due *sum_due_new(uint64_t id, const struct file_report *r)
+{
+	struct sum_due *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->id = id;
+	d->report = *r;
+	d->report.path = strdup(r->path);
+	d->report.rel = strdup(r->rel);
+	if (d->report.path && d->report.rel)
+		return d;
+	sum_due_free(d);
+	return NULL;
+}
+
+void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enum file_end end)
+{
+	struct file_report r = { .end = end, .path = path, .bytes = sink_file_size(f) };
+	struct sum_due *due = NULL;
+
+	if (!*s->x.c->request.sum || end != FILE_COPIED || f->meta.type != FT_FILE || s->dry) {
+		report_file(s, &r);
+		return;
+	}
+	r.rel = below_dest(s, path);
+	r.mtime_s = f->meta.mtime_s;
+	r.mtime_ns = f->meta.mtime_ns;
+	pthread_mutex_lock(&s->entries.lock);
+	r.sum = f->sum;
+	if (!r.sum)
+		due = sum_due_new(f->id, &r);
+	if (due) {
+		due->link = f->link_id;
+		HASH_ADD(hh, s->entries.sums_due, id, sizeof(due->id), due);
+		if (!due->hh.tbl) { /* out of memory */
+			sum_due_free(due);
+			due = NULL;
+		}
+	}
+	pthread_mutex_unlock(&s->entries.lock);
+	if (r.sum)
+		report_file(s, &r);
+	else if (!due)
+		xfer_fail(&s->x, -ENOMEM, "out of memory");
+}
+
+static int sink_sum(struct sink *s, uint64_t id, const char *hex)
+{
+	struct sink_file *f = sink_file_get(s, id);
+	struct sum_due *due;
+	int r = 0;
+
+	pthread_mutex_lock(&s->entries.lock);
+	HASH_FIND(hh, s->entries.sums_due, &id, sizeof(id), due);
+	if (due)
+		HASH_DEL(s->entries.sums_due, due);
+	if (!due && f && !f->sum) {
+		f->sum = strdup(hex);
+		r = f->sum ? 0 : -ENOMEM;
+	}
+	pthread_mutex_unlock(&s->entries.lock);
+	sink_file_put(s, f);
+	if (!due)
+		return r;
+	due->report.sum = hex;
+	report_file(s, &due->report);
+	sum_due_free(due);
+	return 0;
+}
+
+int sink_sums(struct sink *s, struct buf *p)
+{
+	char hex[BULK_SUM_MAX + 1];
+	uint64_t id;
+	int r = s->x.client && *s->x.c->request.sum ? 0 : -EPROTO;
+
+	while (!r && buf_len(p)) {
+		r = bulk_sum_get(p, &id, hex);
+		if (!r)
+			r = sink_sum(s, id, hex);
+	}
+	return r;
 }

@@ -65,7 +65,7 @@ enum bulk_type {
 			     * source */
 	BULK_WALKED = 129,  /* source → sink, empty: no more entries follow; the sink knows the
 			     * total while data arrives */
-	BULK_STAGES = 130,  /* both ways, every second: u64 ns in each state of transfer/shares.h */
+	BULK_STAGES = 130,  /* both ways, every second: u64 ns in each state of transfer/xfer.h */
 };
 
 /* The head of a frame. get: 0; -EBADMSG: an unknown type below 128, or flags that are not 0;
@@ -302,7 +302,7 @@ int bulk_sum_get(struct buf *b, uint64_t *id, char hex[BULK_SUM_MAX + 1]);
 int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y);
 int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y);
 
-/* BULK_STAGES: the ns that the sender has spent in each of its states (transfer/shares.h). */
+/* BULK_STAGES: the ns that the sender has spent in each of its states (transfer/xfer.h). */
 #define BULK_STATES 7
 int bulk_stages_put(struct buf *b, const uint64_t ns[BULK_STATES]);
 int bulk_stages_get(struct buf *b, uint64_t ns[BULK_STATES]);

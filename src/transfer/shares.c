@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The shares of the stages in the time of a transfer. */
-#include "transfer/shares.h"
-
 #include "transfer/xfer.h"
 
 _Static_assert(SIDE_STATES == BULK_STATES, "all states are sent");
@@ -34,7 +32,7 @@ static uint64_t files_cpu_ns(const struct file_threads *threads)
 
 bool shares_due(struct xfer *x, struct side_sample *sample)
 {
-	const struct file_threads *threads = x->role->threads(x);
+	const struct file_threads *threads = x->threads;
 	struct shares *s = &x->shares;
 	uint64_t now = now_ns(), most, cpu;
 	bool first = !s->sampled_ns;

@@ -5,7 +5,6 @@
 #define RFTP_TRANSFER_XFER_H
 
 #include "transfer/seal.h"
-#include "transfer/shares.h"
 #include "transfer/placement/placement.h"
 #include "transfer/transfer.h"
 
@@ -49,6 +48,55 @@ bool stop_watch_end(struct stop_watch *w);
 
 struct xfer;
 
+/* ---- the stages that hold a transfer back (shares.c) ---- */
+
+/* Each side samples the state of its queues and threads several times a second; both sets of samples
+ * together show the stage that the others waited for.
+ *
+ * The states of one side: a source with free blocks is held back by itself: it has no names to read,
+ * or it reads (STORAGE) or seals (CPU). Without free blocks all are sent (FLIGHT), or wait because
+ * the sink has granted no buffer (CREDITS). A sink is busy (STORAGE, CPU) or waits (IDLE). */
+enum side_state {
+	SIDE_NAMES, SIDE_STORAGE, SIDE_CPU, SIDE_CREDITS, SIDE_FLIGHT, SIDE_RATE, SIDE_IDLE,
+	SIDE_STATES,
+};
+
+struct shares {
+	pthread_mutex_t lock;
+	/* Guarded by lock: ns in each state, and the same for about the last two seconds. */
+	uint64_t here[SIDE_STATES], there[SIDE_STATES];
+	double here_now[SIDE_STATES], there_now[SIDE_STATES];
+	bool on;                  /* guarded by lock: the sampled threads run */
+	/* Used by the ticker. */
+	uint64_t sampled_ns, files_cpu_ns, path_cpu_ns[NICS_MAX + 1];
+};
+
+void shares_init(struct shares *s);
+void shares_destroy(struct shares *s);
+
+/* How a side has spent the time since its last sample. */
+struct side_sample {
+	uint64_t ns;
+	bool files_on_cpu;        /* the readers or writers were mostly on processors */
+	bool path_on_cpu;         /* so was a sender or receiver */
+};
+
+/* Take a sample, if one is due. True: *sample has the time since the last one. The ticker. */
+bool shares_due(struct xfer *x, struct side_sample *sample);
+/* on: all sampled threads have started; otherwise they are about to be joined. */
+void shares_run(struct shares *s, bool on);
+/* This side was in state for ns. */
+void shares_add(struct shares *s, enum side_state state, uint64_t ns);
+/* The peer's frame BULK_STAGES, and this side's: SIDE_STATES u64. 0 or a negative errno. */
+int shares_get(struct shares *s, struct buf *p);
+int shares_put(struct shares *s, struct buf *p);
+/* The time that each stage has held the transfer back, in ns; recent: lately. source: this side is
+ * the source. */
+void shares_of(struct shares *s, bool source, bool recent, uint64_t out[STAGES]);
+/* Pure: the same from the states of both sides. */
+void shares_combine(const uint64_t source[SIDE_STATES], const uint64_t sink[SIDE_STATES],
+		    uint64_t out[STAGES]);
+
 /* The part of a transfer that depends on the role (source or sink). */
 struct xfer_role {
 	/* Create the tables, before any thread runs. 0, or a negative errno with text. */
@@ -72,8 +120,6 @@ struct xfer_role {
 	bool (*may_end)(struct xfer *x);
 	/* The state of this side, for a sample. The ticker's thread. */
 	enum side_state (*state)(struct xfer *x, const struct side_sample *sample);
-	/* The readers or writers. */
-	const struct file_threads *(*threads)(struct xfer *x);
 	/* After a failure: the next run can use a part of a file. */
 	bool (*resumable)(struct xfer *x);
 };
@@ -82,6 +128,7 @@ struct xfer {
 	struct transfer_config *c;           /* not owned */
 	const struct xfer_role *role;
 	bool source;                         /* this side sends blocks */
+	const struct file_threads *threads;  /* the readers or writers */
 	bool client;                         /* this side asked for the transfer */
 	enum direction dir;                  /* in which blocks travel */
 	struct offer *own;                   /* this side's offer */
@@ -269,6 +316,20 @@ void xfer_file_failed_there(struct xfer *x, const char *path, const struct bulk_
 
 /* The sink has removed a name: count it, and call the event file_done. Any thread. */
 void xfer_removed(struct xfer *x, const struct bulk_removed *m);
+
+/* ---- channels.c ---- */
+
+/* Warn of channels that were lost before the last tick; peer: also send LOST for those that the
+ * peer has not given up itself. Wait one tick: a dying peer closes its channels a moment before its
+ * control connection, and then only the loss of the connection is worth a message. 0 or the
+ * stream's error. */
+int xfer_say_lost(struct xfer *x, bool peer);
+/* Send CHANNELS, a sink's report of each channel's progress. 0 or the stream's error. */
+int xfer_report_channels(struct xfer *x);
+int xfer_on_channels(struct xfer *x, struct buf *p);
+/* Let paths without running stages release devices that are being removed: a sink may sync or read
+ * back for a long time after the last block. */
+void xfer_tend_paths(struct xfer *x);
 
 /* The path for blocks when no data channel is left; NULL: there is none. */
 static inline struct path *xfer_standby(const struct xfer *x)

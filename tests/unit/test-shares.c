@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What holds a transfer back: both sides' states together, and the frame that carries them. */
-#include "transfer/shares.h"
+#include "transfer/xfer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

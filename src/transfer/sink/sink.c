@@ -152,11 +152,6 @@ static void sink_cancel(struct xfer *x)
 	xfer_abort_stages(x);
 }
 
-static const struct file_threads *sink_threads(struct xfer *x)
-{
-	return &sink_of(x)->writers.threads;
-}
-
 /* The sink is behind while blocks wait for its writers, or these hold most of its buffers, or only
  * its commit threads have work. */
 static enum side_state sink_state(struct xfer *x, const struct side_sample *sample)
@@ -418,7 +413,6 @@ static const struct xfer_role sink_role = {
 	.cancel = sink_cancel,
 	.may_end = all_over,
 	.state = sink_state,
-	.threads = sink_threads,
 	.resumable = sink_resumable,
 };
 
@@ -426,6 +420,7 @@ void sink_init(struct sink *s)
 {
 	xfer_init(&s->x);
 	s->x.role = &sink_role;
+	s->x.threads = &s->writers.threads;
 	pthread_mutex_init(&s->entries.verdict_order, NULL);
 	pthread_mutex_init(&s->entries.lock, NULL);
 	pthread_mutex_init(&s->writers.lock, NULL);

@@ -134,11 +134,6 @@ static void source_cancel(struct xfer *x)
 	pthread_cond_broadcast(&s->acked_more);
 }
 
-static const struct file_threads *source_threads(struct xfer *x)
-{
-	return &source_of(x)->readers;
-}
-
 /* Blocks that are numbered and not acknowledged: more than the sink has buffers? */
 static bool credits_are_out(struct source *s)
 {
@@ -395,7 +390,6 @@ static const struct xfer_role source_role = {
 	.cancel = source_cancel,
 	.may_end = source_may_end,
 	.state = source_state,
-	.threads = source_threads,
 	.resumable = source_resumable,
 };
 
@@ -403,6 +397,7 @@ void source_init(struct source *s)
 {
 	xfer_init(&s->x);
 	s->x.role = &source_role;
+	s->x.threads = &s->readers;
 	s->x.source = true;
 	s->oldest = s->next = 1;
 	pthread_mutex_init(&s->lock, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What holds a transfer back: both sides' states together, and the frame that carries them. */
+/* The stages that hold a transfer back: both sides' states together, and their frame. */
 #include "transfer/xfer.h"
 
 #include <setjmp.h>
@@ -77,6 +77,16 @@ static void over_time(void **state)
 	buf_reset(b);
 	assert_int_equal(buf_put(b, "12345678", 8), 0);
 	assert_int_equal(shares_get(&peer, b), -EBADMSG);
+
+	/* Numbers with sums that would overflow. */
+	for (int i = 0; i < SIDE_STATES; i++) {
+		uint64_t v[SIDE_STATES] = { 0 };
+
+		v[i] = UINT64_MAX / 2;
+		buf_reset(b);
+		assert_int_equal(bulk_stages_put(b, v), 0);
+		assert_int_equal(shares_get(&peer, b), -EBADMSG);
+	}
 	shares_destroy(&s);
 	shares_destroy(&peer);
 }

@@ -88,7 +88,7 @@ static void check_rdma(struct doctor *d, const struct side *s)
 {
 	const json_t *o = fact(s->facts, "rdma", 0);
 
-	if (!o && strstr(text_of(fact(s->facts, "host", 0), "features"), "rdma"))
+	if (!o && strstr(text_of(fact(s->facts, "host", 0), "features"), "+rdma"))
 		say(d, OK, s->name, "RDMA", NULL, "no RDMA device: data goes over TCP");
 	else if (!o)
 		say(d, OK, s->name, "RDMA", NULL, "built without RDMA: data goes over TCP");

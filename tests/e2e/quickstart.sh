@@ -37,6 +37,12 @@ check "it shows four rates" [ "$(grep -Ec '^  (put|get) (file|tree) ( +[0-9.]+){
 check "it says first what it needs" test "$(head -n 1 "$tmp/out" | grep -c 'takes a few minutes.*room')" = 1
 check "it says what was compared" printed 'same there and back'
 check "it leaves nothing" no_trace
+if command -v rsync >/dev/null; then
+	quickstart --build "${top_builddir:?}" --size 1M --tree "$tree" --peers
+	check "--peers: exit status" status_is 0
+	check "--peers: the ratios" printed '^  rsync daemon, clear +[0-9.]+ s +[0-9.]+ times as long as rftp$'
+	check "--peers leaves nothing" no_trace
+fi
 
 on_terminal() { # COMMAND...
 	run env TERM=xterm python3 -c 'import os, pty, sys

@@ -151,7 +151,7 @@ struct pool *pool_new(const struct pool_config *c, struct err *e)
 	}
 	p = calloc(1, sizeof(*p));
 	if (!p) {
-		err_sys(e, -ENOMEM, "cannot make a pool");
+		err_nomem(e);
 		return NULL;
 	}
 	p->nblocks = c->blocks;

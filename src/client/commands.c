@@ -217,7 +217,7 @@ static enum exit_status run_globbed(struct job *j)
 	/* With one word, get copies to the present directory. */
 	if (!rc && j->cmd->bit == ON_GET && j->nwords == 1 && all.n > 1 &&
 	    names_add(&all, strdup("./")))
-		rc = err_sys(&e, -ENOMEM, "names");
+		rc = err_nomem(&e);
 	if (rc) {
 		status = failed(&e, false);
 	} else {

@@ -63,7 +63,7 @@ static int glob_directory(struct glob_search *g, bool wild, bool known, struct e
 				  strdup(wild ? g->dir : g->pattern);
 	CLEANUP_FREE char *path = name ? g->path_of(g->arg, name) : NULL;
 	struct ftp_facts f = { 0 };
-	int rc = path ? 0 : err_sys(e, -ENOMEM, "names");
+	int rc = path ? 0 : err_nomem(e);
 
 	if (!rc && wild)
 		return glob_list(g, path, e);
@@ -199,9 +199,9 @@ static int expand_word(struct job *j, const char *word, struct names *all, struc
 	}
 	for (size_t i = 0; rc == 0 && i < found.n; i++)
 		if (names_add(all, url_text(&p, found.all[i])))
-			rc = err_sys(e, -ENOMEM, "names");
+			rc = err_nomem(e);
 	if (rc == 0 && !found.n && names_add(all, strdup(word)))
-		rc = err_sys(e, -ENOMEM, "names");
+		rc = err_nomem(e);
 	server_give(j, s);
 	url_clear(&p);
 	names_clear(&found);

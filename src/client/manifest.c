@@ -76,7 +76,7 @@ struct manifest *manifest_new(const char *file, const char *alg, struct err *e)
 		m->file = strdup(file);
 	if (!m || !m->file) {
 		free(m);
-		err_sys(e, -ENOMEM, "manifest");
+		err_nomem(e);
 		return NULL;
 	}
 	m->alg = digest_name(alg);

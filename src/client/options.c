@@ -462,7 +462,7 @@ static int section_note(const char *name, const struct url *url, struct err *e)
 	more = reallocarray(sections, nsections + 1, sizeof(*sections));
 	sections = more ? more : sections;
 	if (!copy || !text || !more)
-		return err_sys(e, -ENOMEM, "sections");
+		return err_nomem(e);
 	rc = url_parse(text, &sections[nsections].url, e);
 	if (rc == 0)
 		sections[nsections++].name = steal_ptr(&copy);
@@ -635,7 +635,7 @@ int options_load(const struct option_args *a, const struct url *p, const struct 
 
 	options_default(o);
 	if (first && filter_copy(&o->filter, &first->filter))
-		return err_sys(e, -ENOMEM, "patterns");
+		return err_nomem(e);
 	o->filter.fixed = first;
 	rc = conf_load(config ? config->value : NULL, p, o, e);
 	if (rc == 0)

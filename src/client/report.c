@@ -737,7 +737,7 @@ void report_result(struct report *r, const struct transfer_result *res)
 	if (r->foreign)
 		all.agreement = r->agreement;
 	if (totals_add(&r->totals, &all))
-		log_warn("out of memory: the summary is not complete");
+		log_warn(NO_MEMORY ": the summary is not complete");
 	atomic_store(&r->begun, false);
 	report_set_last_words(r);
 

@@ -147,7 +147,7 @@ struct server *server_new(const struct job *j, const struct url *p, struct err *
 		s->url.path = strdup("");
 	}
 	if (!s || (p->user && !s->url.user) || (p->host && !s->url.host) || !s->url.path)
-		err_sys(e, -ENOMEM, "server");
+		err_nomem(e);
 	else if (!options_load(j->args, p, &j->o, &s->o, e))
 		return s;
 	server_free(s);
@@ -390,7 +390,7 @@ static int remove_below(struct server *s, const char *path, size_t at, unsigned 
 			continue;
 		}
 		if (!name)
-			one = err_sys(to, -ENOMEM, "names");
+			one = err_nomem(to);
 		else if (!directory)
 			one = r->lists ? 0 : server_simple(s, FTP_DELE, name, to);
 		else

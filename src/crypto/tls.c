@@ -513,7 +513,7 @@ struct tls *tls_start(struct tls_ctx *c, int fd, const char *host, struct tls *r
 	}
 	t = calloc(1, sizeof(*t));
 	if (!t) {
-		err_sys(e, -ENOMEM, "cannot set TLS up");
+		err_nomem(e);
 		return NULL;
 	}
 	pthread_mutex_init(&t->lock, NULL);

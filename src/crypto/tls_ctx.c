@@ -497,7 +497,7 @@ static int use_ciphers(SSL_CTX *ctx, const char *list, struct err *e)
 	char *rest = copy, *name;
 
 	if (!copy || !new || !old)
-		return err_sys(e, -ENOMEM, "ciphers");
+		return err_nomem(e);
 	while ((name = strsep(&rest, ":, "))) {
 		char *to = !strncmp(name, "TLS_", 4) ? new : old;
 

@@ -347,7 +347,7 @@ int tls_proof_check(const struct tls_ctx *c, const void *proof, size_t len, cons
 		out->pin = tls_pin_of(cert);
 		out->subject = is_trusted(c, chain) ? tls_subject_of(cert) : NULL;
 		rc = out->pin ? tls_check_validity(cert, e) :
-				err_sys(e, -ENOMEM, "certificate");
+				err_nomem(e);
 	}
 	sk_X509_pop_free(chain, X509_free);
 	ERR_clear_error();

@@ -72,7 +72,7 @@ static int copy_allocate(struct copier *w, int node, unsigned turn, struct buffe
 	int r;
 
 	if (map == MAP_FAILED)
-		return err_sys(&w->err, -errno, "no memory for a buffer of %s",
+		return err_sys(&w->err, -errno, "cannot map a buffer of %s",
 			       format_size(text, sizeof(text), p->bytes));
 	b->map = map;
 	b->at = (uint8_t *)at + (size_t)turn * STAGGER % HUGE_PAGE;
@@ -163,7 +163,7 @@ static int copy_run_job(struct copy *c, struct err *e)
 	for (unsigned i = 0; i < started; i++)
 		pthread_join(c->copier[i].thread, NULL);
 	if (r)
-		return err_sys(e, r, "cannot start a thread");
+		return thread_failed(e, r);
 	for (unsigned i = 0; i < started; i++) {
 		const struct err *one = &c->copier[i].err;
 
@@ -188,11 +188,11 @@ static int copy_begin(struct copy *c, struct err *e)
 		w->cpu = p->cpus[i];
 		w->away = calloc(p->n, sizeof(*w->away));
 		if (!w->away)
-			return err_set(e, -ENOMEM, "out of memory");
+			return err_nomem(e);
 	}
 
 	if (!c->copier)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 	c->prepare = true;
 	return copy_run_job(c, e);
 }
@@ -254,7 +254,7 @@ static int copy_round(struct copy *c, json_t *const rows[MODEL_OPS], unsigned ro
 			if (copy_cell(c, i, (enum model_op)op, &bandwidth, e))
 				return e->code;
 			if (round && json_array_append_new(list, json_real(bandwidth)))
-				return err_set(e, -ENOMEM, "out of memory");
+				return err_nomem(e);
 		}
 	return 0;
 }
@@ -279,7 +279,7 @@ json_t *copy_run(const struct copy_plan *p, struct err *e)
 	found = json_pack("{s:I, s:o, s:o}", "placed", (json_int_t)placed, "write",
 			  rows[MODEL_WRITE], "read", rows[MODEL_READ]);
 	if (!found && !r)
-		r = err_set(e, -ENOMEM, "out of memory");
+		r = err_nomem(e);
 	if (!r)
 		return found;
 	json_decref(found);

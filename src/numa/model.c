@@ -303,7 +303,7 @@ struct model *model_parse(const char *name, const char *text, size_t len, struct
 	if (m)
 		m->root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
 	if (!m)
-		err_set(e, -ENOMEM, "out of memory");
+		err_nomem(e);
 	else if (!m->root)
 		err_set(e, -EBADMSG, "line %d: %s", where.line, printable(where.text));
 	else if (!check_root(m->root, e))

@@ -100,7 +100,7 @@ int rd_use_device(struct rd_endpoint *ep, struct err *e)
 	}
 	pthread_mutex_unlock(&users_lock);
 	if (!user)
-		return err_sys(e, -ENOMEM, "RDMA device");
+		return err_nomem(e);
 
 	snprintf(ep->name, sizeof(ep->name), "%.60s port %u",
 		 ep->ctx->device ? ep->ctx->device->name : "?", ep->id->port_num);

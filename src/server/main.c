@@ -64,7 +64,7 @@ static int print_password_hash(void)
 	hash = password_hash(password);
 	crypto_wipe(password, sizeof(password));
 	if (!hash) {
-		log_error("out of memory");
+		log_error(NO_MEMORY);
 		return EXIT_START;
 	}
 	puts(hash);

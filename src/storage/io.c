@@ -510,7 +510,7 @@ struct io *io_new(enum io_kind kind, unsigned depth, struct pool *const *pools, 
 	}
 	io = calloc(1, sizeof(*io));
 	if (!io) {
-		err_sys(e, -ENOMEM, "block I/O");
+		err_nomem(e);
 		return NULL;
 	}
 	io->done_end = &io->done;

@@ -30,7 +30,7 @@ struct root *root_new(const char *dir, bool confined, struct err *e)
 	struct root *r = calloc(1, sizeof(*r));
 
 	if (!r) {
-		err_set(e, -ENOMEM, "out of memory");
+		err_nomem(e);
 		return NULL;
 	}
 	r->confined = confined;

@@ -315,7 +315,7 @@ static int read_agree(struct transfer_config *c, struct bulk_agree *ag, struct e
 	struct buf *p CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 	bool aborted = false;
 	int r = p ? setup_expect(c->ms, BULK_AGREE, p, &aborted, e) :
-		    err_set(e, -ENOMEM, "out of memory");
+		    err_nomem(e);
 
 	if (aborted) {
 		setup_abort(c->ms, 0, "");
@@ -343,7 +343,7 @@ static int client_converse(struct xfer *x, struct transfer_result *r, struct err
 	int rc, code;
 
 	if (!ag)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 	x->started_ns = now_ns();
 	rc = send_request(c, e);
 	if (!rc)

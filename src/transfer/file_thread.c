@@ -72,7 +72,7 @@ static struct file_thread *file_thread_new(struct xfer *x, const struct file_thr
 	const char *said = NULL;
 
 	if (!t) {
-		err_set(e, -ENOMEM, "out of memory");
+		err_nomem(e);
 		return NULL;
 	}
 	t->x = x;
@@ -89,7 +89,7 @@ static struct file_thread *file_thread_new(struct xfer *x, const struct file_thr
 	if (t->io && !kind->begin(t, i))
 		return t;
 	if (t->io)
-		err_set(e, -ENOMEM, "out of memory");
+		err_nomem(e);
 	file_thread_free(t);
 	return NULL;
 }
@@ -109,7 +109,7 @@ int file_threads_start(struct file_threads *g, struct xfer *x, const struct file
 		r = thread_start(&t->thread, name, file_thread_main, t);
 		if (r) {
 			file_thread_free(t);
-			return err_sys(e, r, "cannot start a thread");
+			return thread_failed(e, r);
 		}
 		g->at[i] = t;
 	}

@@ -362,7 +362,7 @@ struct staging *staging_new(struct pool *outer, struct pool *inner, struct err *
 	if (s)
 		s->stands_for = calloc(pool_blocks(outer), sizeof(*s->stands_for));
 	if (!s || !s->stands_for) {
-		err_sys(e, -ENOMEM, "memory for blocks");
+		err_nomem(e);
 		free(s);
 		pool_free(inner);
 		return NULL;

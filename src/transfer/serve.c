@@ -34,7 +34,7 @@ static int name_files(struct serving *v, struct err *e)
 	c->cwd = v->cwd = v->x->source && q->base && *q->base ? setup_below(c->cwd, q->base) :
 			  strdup(c->cwd ? c->cwd : "");
 	if (!v->items || !v->cwd)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 	for (uint32_t i = 0; many && i < c->nitems; i++)
 		v->items[i].path = q->sources[i];
 	if (q->op == BULK_PUT)
@@ -253,10 +253,10 @@ static int accept_channels(struct serving *v, bool *aborted, struct err *e)
 		return 0;
 	r = thread_start(&t, "accept", accept_main, v);
 	if (r)
-		return err_sys(e, r, "cannot start a thread");
+		return thread_failed(e, r);
 
 	r = p ? setup_expect(v->c->ms, BULK_READY, p, aborted, e) :
-		err_set(e, -ENOMEM, "out of memory");
+		err_nomem(e);
 	if (!r && (buf_get_u8(p, &transport) ||
 		   (transport != v->ag.agreement.transport && transport != TRANSPORT_INBAND)))
 		r = err_set(e, -EPROTO, "the client begins with a transport that was not agreed");
@@ -306,7 +306,7 @@ int transfer_serve(struct transfer_config *c, struct transfer_result *r, bool *i
 	memset(r, 0, sizeof(*r));
 	*in_line = false;
 	if (!v)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 	v->c = c;
 	v->x = setup_new(c, false, &v->ag.offer, e);
 	rc = v->x ? serve_client(v, r, in_line, e) : e->code;

@@ -27,7 +27,7 @@ struct xfer *setup_new(struct transfer_config *c, bool client, struct offer *own
 	int r;
 
 	if (!x) {
-		err_set(e, -ENOMEM, "out of memory");
+		err_nomem(e);
 		return NULL;
 	}
 	if (from)

@@ -299,7 +299,7 @@ static void *control_main(void *arg)
 	int r;
 
 	if (!p) {
-		xfer_fail(x, -ENOMEM, "out of memory");
+		xfer_fail(x, -ENOMEM, NO_MEMORY);
 		return NULL;
 	}
 	for (;;) {
@@ -542,14 +542,14 @@ int xfer_start(struct xfer *x, struct err *e)
 	r = thread_start(&x->reader, "control", control_main, x);
 	if (r) {
 		x->reader_on = x->reader_started = false;
-		return err_sys(e, r, "cannot start a thread");
+		return thread_failed(e, r);
 	}
 	r = thread_start(&x->ticker, "ticker", ticker_main, x);
 	if (r) {
 		ms_abort(x->c->ms);
 		pthread_join(x->reader, NULL);
 		x->reader_on = x->reader_started = false;
-		return err_sys(e, r, "cannot start a thread");
+		return thread_failed(e, r);
 	}
 	x->ticker_on = true;
 	return 0;

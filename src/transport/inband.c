@@ -308,7 +308,7 @@ struct path *inband_path_new(const struct path_config *c, struct mstream *m, str
 		p->box = credit_box_new(1, c->inflight);
 	if (!p->unacked && !p->box) {
 		inband_free(&p->path);
-		err_sys(e, -ENOMEM, "an in-band path");
+		err_nomem(e);
 		return NULL;
 	}
 	return &p->path;

@@ -623,7 +623,7 @@ struct endpoint *tcp_endpoint(const struct endpoint_config *c, struct err *e)
 	struct tcp_endpoint *ep = calloc(1, sizeof(*ep));
 
 	if (!ep) {
-		err_sys(e, -ENOMEM, "data channels");
+		err_nomem(e);
 		return NULL;
 	}
 	ep->ep.ops = &tcp_endpoint_ops;

@@ -96,17 +96,19 @@ static struct stage *stage_start(const struct stage_config *c, size_t size, cons
 				 void *(*main)(void *), struct err *e)
 {
 	struct stage *s = calloc(1, size);
-	int r = -ENOMEM;
+	int r;
 
-	if (s) {
-		s->cfg = *c;
-		snprintf(s->name, sizeof(s->name), "%s", name);
-		r = thread_start(&s->thread, name, main, s);
+	if (!s) {
+		err_nomem(e);
+		return NULL;
 	}
+	s->cfg = *c;
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	r = thread_start(&s->thread, name, main, s);
 	if (r == 0)
 		return s;
 	free(s);
-	err_sys(e, r, "starting %s", name);
+	thread_failed(e, r);
 	return NULL;
 }
 

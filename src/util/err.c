@@ -2,6 +2,7 @@
 /* Errors with their text, and text that is safe to print. */
 #include "util/err.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,11 @@ int err_sys(struct err *e, int code, const char *fmt, ...)
 	err_format(e, code, strerror_r(-code, reason, sizeof(reason)), fmt, ap);
 	va_end(ap);
 	return code;
+}
+
+int err_nomem(struct err *e)
+{
+	return err_set(e, -ENOMEM, NO_MEMORY);
 }
 
 int err_prefix(struct err *e, const char *fmt, ...)

@@ -26,6 +26,11 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 int err_sys(struct err *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* What strerror() says of ENOMEM: the one wording for it. */
+#define NO_MEMORY "Cannot allocate memory"
+/* err_set(e, -ENOMEM, NO_MEMORY) */
+int err_nomem(struct err *e);
+
 /* Put a prefix and ": " before e's text; returns e->code (0 when e is NULL). */
 int err_prefix(struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -111,7 +111,7 @@ static int rule_compile(struct filter_rule *r, const char *at, struct err *e)
 	r->tokens = calloc(strlen(at) + 1, sizeof(*r->tokens));
 	r->sets = calloc(sets + 1, 32);
 	if (!r->tokens || !r->sets)
-		return err_sys(e, -ENOMEM, "pattern");
+		return err_nomem(e);
 
 	sets = 0;
 	while (*at) {
@@ -149,7 +149,7 @@ static int rule_make(struct filter_rule *r, const char *pattern, struct err *e)
 
 	r->pattern = strdup(pattern);
 	if (!text || !r->pattern)
-		return err_sys(e, -ENOMEM, "pattern");
+		return err_nomem(e);
 
 	r->dir_only = len > 1 && text[len - 1] == '/';
 	if (r->dir_only)
@@ -301,7 +301,7 @@ int filter_add(struct filter *f, bool include, const char *pattern, struct err *
 
 	rc = rule_make(&r, pattern, e);
 	if (rc == 0 && !array_has_room(f->rules, f->n, f->room))
-		rc = err_sys(e, -ENOMEM, "pattern");
+		rc = err_nomem(e);
 	if (rc) {
 		rule_clear(&r);
 		return rc;

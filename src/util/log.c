@@ -134,7 +134,7 @@ int log_also(const char *file, struct err *e)
 		return 0;
 	if (file) {
 		copy = strdup(file);
-		fd = copy ? append_file_open(file, FILE_MODE, e) : err_sys(e, -ENOMEM, "log file");
+		fd = copy ? append_file_open(file, FILE_MODE, e) : err_nomem(e);
 		if (fd < 0) {
 			free(copy);
 			return err_prefix(e, "log file");

@@ -270,7 +270,7 @@ static int set_string(void *at, const struct option_def *d, const char *value, s
 		return rc;
 	copy = strdup(value);
 	if (!copy)
-		return err_sys(e, -ENOMEM, "options");
+		return err_nomem(e);
 	clear_string(at);
 	*(char **)at = copy;
 	return 0;
@@ -567,7 +567,7 @@ static int conf_section(struct conf_reader *r, char **section, char *s, struct e
 		return err_set(e, -EINVAL, "the section has no name");
 	free(*section);
 	*section = strdup(s);
-	return *section ? r->fn(r->arg, *section, NULL, NULL, e) : err_sys(e, -ENOMEM, "section");
+	return *section ? r->fn(r->arg, *section, NULL, NULL, e) : err_nomem(e);
 }
 
 static int conf_line(struct conf_reader *r, char **section, char *line, struct err *e)
@@ -779,7 +779,7 @@ int option_parse(struct option_args *a, const struct option_syntax *s, int argc,
 	a->words = calloc((size_t)argc + 1, sizeof(*a->words));
 	a->settings = calloc(most + 1, sizeof(*a->settings));
 	if (!a->words || !a->settings)
-		rc = err_sys(e, -ENOMEM, "command line");
+		rc = err_nomem(e);
 	while (rc == 0 && p.next < p.end)
 		rc = parse_argument(&p, *p.next++, e);
 	return rc;

@@ -55,6 +55,11 @@ int thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg)
 	return rc == EAGAIN ? -ENOMEM : -rc;
 }
 
+int thread_failed(struct err *e, int code)
+{
+	return err_sys(e, code, "cannot start a thread");
+}
+
 void cond_init(pthread_cond_t *c)
 {
 	pthread_condattr_t a;

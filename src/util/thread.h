@@ -14,6 +14,8 @@
  * errno; -ENOMEM also when there are too many threads: -EAGAIN means that a server asks to try
  * later. */
 int thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg);
+/* The text of an error of thread_start(). Returns code. */
+int thread_failed(struct err *e, int code);
 
 /* A condition for cond_wait_until(). */
 void cond_init(pthread_cond_t *c);

@@ -138,7 +138,7 @@ static int set_host(struct url *p, const char *s, size_t n, struct err *e)
 
 	p->host = brackets ? strndup(s + 1, n - 2) : strndup(s, n);
 	if (!p->host)
-		return err_sys(e, -ENOMEM, "host");
+		return err_nomem(e);
 	if (!brackets && strpbrk(p->host, "[]:@%"))
 		return err_set(e, -EINVAL,
 			       "\"%s\" is not a valid host name (IPv6 addresses go in [ ])",
@@ -179,7 +179,7 @@ static int set_url_user(struct url *p, const char *s, size_t n, struct err *e)
 	int rc;
 
 	if (!raw)
-		return err_sys(e, -ENOMEM, "user");
+		return err_nomem(e);
 	if (strchr(raw, ':'))
 		return err_set(e, -EINVAL, "a password in a URL shows in process lists: "
 			       "leave it out, rftp will ask for it");
@@ -253,7 +253,7 @@ static int parse_url(const char *word, size_t n, struct url *p, struct err *e)
 	p->kind = schemes[i].kind;
 	authority = strndup(rest, (size_t)(slash - rest));
 	if (!authority)
-		return err_sys(e, -ENOMEM, "URL");
+		return err_nomem(e);
 	rc = set_authority(p, authority, e);
 
 	/* The first "/" of FTP's URLs only separates the path from the host. */
@@ -291,7 +291,7 @@ static int parse_host_path(const char *word, const char *colon, struct url *p, s
 	p->kind = URL_SSH;
 	if (user_end) {
 		p->user = strndup(word, (size_t)(user_end - word));
-		rc = p->user ? check_name(p, "user", p->user, e) : err_sys(e, -ENOMEM, "user");
+		rc = p->user ? check_name(p, "user", p->user, e) : err_nomem(e);
 	}
 	if (rc == 0)
 		rc = set_host(p, host, (size_t)(colon - host), e);
@@ -300,7 +300,7 @@ static int parse_host_path(const char *word, const char *colon, struct url *p, s
 		return rc;
 	}
 	p->path = strdup(colon + 1);
-	return p->path ? 0 : err_sys(e, -ENOMEM, "path");
+	return p->path ? 0 : err_nomem(e);
 }
 
 static int parse_kinds(const char *word, struct url *p, struct err *e)
@@ -327,7 +327,7 @@ static int parse_kinds(const char *word, struct url *p, struct err *e)
 		return parse_host_path(word, colon, p, e);
 	p->kind = URL_LOCAL;
 	p->path = strdup(word);
-	return p->path ? 0 : err_sys(e, -ENOMEM, "path");
+	return p->path ? 0 : err_nomem(e);
 }
 
 int url_parse(const char *word, struct url *p, struct err *e)
@@ -339,7 +339,7 @@ int url_parse(const char *word, struct url *p, struct err *e)
 	if (rc == 0 && !p->path) {
 		p->path = strdup("");
 		if (!p->path)
-			rc = err_sys(e, -ENOMEM, "path");
+			rc = err_nomem(e);
 	}
 	if (rc)
 		url_clear(p);

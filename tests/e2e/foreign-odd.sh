@@ -352,7 +352,7 @@ huge=$((1 << 47))
 if (ulimit -s $huge && rftp --version) >"$tmp/out" 2>&1; then
 	(ulimit -s $huge && putp "$tmp/one/file" "$url/threads"; exit "$status")
 	status=$?
-	check "without a thread nothing is done" fails_with 1 'no thread for the transfer'
+	check "without a thread nothing is done" fails_with 1 'cannot start a thread'
 	check "no file" test ! -e "$disk/threads"
 else
 	skip "without a thread nothing is done" "no such limit can be set"

@@ -188,7 +188,7 @@ static enum exit_status bench_conclude(const struct job *j, struct way *w, int n
 		if (end - w[i].line_at >= LINE_SECONDS / 2 && r->bytes >= w[i].line_bytes)
 			way_print_interval(&w[i], end, r->bytes);
 		if (totals_add(&t, r))
-			log_warn("out of memory: the summary is not complete");
+			log_warn(NO_MEMORY ": the summary is not complete");
 		first = w[i].start_ns < first ? w[i].start_ns : first;
 		last = w[i].start_ns + r->wall_ns > last ? w[i].start_ns + r->wall_ns : last;
 	}
@@ -261,7 +261,7 @@ static enum exit_status bench_run(const struct job *j, struct way *w, int n)
 	if (n > 1 && !rc)
 		pthread_join(w[1].thread, NULL);
 	if (rc)
-		w[1].rc = err_sys(&w[1].error, rc, "cannot start a thread");
+		w[1].rc = thread_failed(&w[1].error, rc);
 	return bench_conclude(j, w, n, cpu_ns() - cpu);
 }
 

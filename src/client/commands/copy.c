@@ -61,7 +61,7 @@ static int put_read_sources(const struct job *j, struct put *p, struct err *e)
 	}
 	p->items = calloc(n + 1, sizeof(*p->items));
 	if (!p->items)
-		return err_sys(e, -ENOMEM, "sources");
+		return err_nomem(e);
 
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		if (!j->o.files_from) {
@@ -69,7 +69,7 @@ static int put_read_sources(const struct job *j, struct put *p, struct err *e)
 			continue;
 		}
 		if (names_add(&p->paths, name_below(j->words[0], p->targets.all[i])))
-			return err_sys(e, -ENOMEM, "sources");
+			return err_nomem(e);
 		p->items[p->nitems++] = (struct transfer_item){
 			.kind = ITEM_PATH, .path = p->paths.all[i],
 		};
@@ -133,7 +133,7 @@ static enum exit_status put_run(const struct put *p, struct server *s, struct ro
 	b.attempts.pipe = p->pipe;
 	b.c.request.base = strdup(p->to.path);
 	if (!e.code && !b.c.request.base)
-		err_sys(&e, -ENOMEM, "request");
+		err_nomem(&e);
 	if (p->nitems > 1)
 		b.c.request.flags |= BULK_F_SEVERAL;
 	b.c.targets = job.targets;
@@ -212,13 +212,13 @@ static int get_add_word(struct job *j, struct get *g, const char *word, struct e
 			g->ngroups++;
 		else
 			free(steal_ptr(&n->base));
-		rc = n->server ? 0 : e->code ? e->code : err_sys(e, -ENOMEM, "sources");
+		rc = n->server ? 0 : e->code ? e->code : err_nomem(e);
 	}
 
 	if (rc == 0 && j->o.files_from)
 		rc = names_read(j->o.files_from, j->o.null, &n->paths, e);
 	else if (rc == 0 && names_add(&n->paths, strdup(server_path(&p))))
-		rc = err_sys(e, -ENOMEM, "sources");
+		rc = err_nomem(e);
 	url_clear(&p);
 	return rc;
 }
@@ -275,7 +275,7 @@ static int get_read_words(struct job *j, struct get *g, struct err *e)
 
 	g->groups = calloc((size_t)n, sizeof(*g->groups));
 	if (!g->groups)
-		return err_sys(e, -ENOMEM, "sources");
+		return err_nomem(e);
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = get_add_word(j, g, j->words[i], e);
 	return rc;
@@ -317,7 +317,7 @@ static enum exit_status get_group(const struct job *j, struct get *g, struct get
 		b.attempts.pipe = b.attempts.to_stdout = g->item.kind == ITEM_STDIO;
 		q->base = strdup(n->base);
 		if (rc == 0 && (!q->base || bulk_add_sources(q, paths->all + at, end - at)))
-			err_sys(&e, -ENOMEM, "request");
+			err_nomem(&e);
 
 		status = exit_worse(status, attempts_run(&b.attempts, &e));
 		bulk_clear(&b);

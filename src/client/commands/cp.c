@@ -70,7 +70,7 @@ static int cp_add_source(struct cp *c, const char *word, struct err *e)
 		rc = err_set(e, -EINVAL, "%s is on another server than the word before it: copy "
 			     "from one at a time", printable(word));
 	else if (names_add(&c->paths, strdup(server_path(&p))))
-		rc = err_sys(e, -ENOMEM, "sources");
+		rc = err_nomem(e);
 	if (rc || c->paths.n > 1)
 		url_clear(&p);
 	else
@@ -203,7 +203,7 @@ static int cp_init(struct cp *c, struct server *from, struct server *to, struct 
 
 	c->to_report = report_events(r);
 	if (cp_side_init(&c->source, c, from, to) || cp_side_init(&c->sink, c, to, from))
-		return err_sys(e, -ENOMEM, "copy");
+		return err_nomem(e);
 	c->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (c->done < 0)
 		return err_sys(e, -errno, "copy");
@@ -222,7 +222,7 @@ static int cp_init(struct cp *c, struct server *from, struct server *to, struct 
 	q->major = BULK_MAJOR;
 	q->minor = BULK_MINOR;
 	if (bulk_request_of(o, BULK_PUT, q))
-		return err_sys(e, -ENOMEM, "request");
+		return err_nomem(e);
 	if (filter_is_set(&q->filter))
 		q->flags |= BULK_F_FILTER;
 	bulk_request_sums(q, r, true);
@@ -237,7 +237,7 @@ static int cp_init(struct cp *c, struct server *from, struct server *to, struct 
 	q->base = strdup(c->to.path);
 	if (!q->base || bulk_add_sources(q, c->paths.all, c->paths.n) ||
 	    bulk_add_sources(q, c->listed.all, c->listed.n))
-		return err_sys(e, -ENOMEM, "request");
+		return err_nomem(e);
 	if (c->paths.n > 1)
 		q->flags |= BULK_F_SEVERAL;
 	return 0;
@@ -483,7 +483,7 @@ static int cp_read_both(struct cp *c, struct err *e)
 		rc = thread_start(&sides[i]->thread, "listen", cp_side_main, sides[i]);
 		on[i] = !rc;
 		if (rc) {
-			err_sys(e, rc, "cannot start a thread");
+			thread_failed(e, rc);
 			ms_abort(sides[i]->reader.ms);
 			sides[i]->over = true;
 		}

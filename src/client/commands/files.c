@@ -232,7 +232,7 @@ static int rm_parts_one(struct job *j, struct server *s, const struct url *url, 
 {
 	struct part_removal p = { .j = j };
 	int rc = names_add(&p.dirs, strdup(server_path(url))) ?
-		 err_sys(e, -ENOMEM, "listing") : 0;
+		 err_nomem(e) : 0;
 
 	for (size_t i = 0; rc == 0 && i < p.dirs.n; i++) {
 		struct facts_list l = { 0 };
@@ -241,7 +241,7 @@ static int rm_parts_one(struct job *j, struct server *s, const struct url *url, 
 		p.path = p.dirs.all[i];
 		rc = server_list(s, p.path, &l, &why);
 		if (rc == 0 && parts_collect(&p, &l))
-			rc = err_sys(&why, -ENOMEM, "listing");
+			rc = err_nomem(&why);
 		facts_clear(&l);
 
 		for (size_t k = 0; rc == 0 && k < p.parts.n; k++) {

@@ -159,7 +159,7 @@ static void *tree_work(void *arg)
 		struct hash_reply r = { .alg = "" };
 		char *path CLEANUP_FREE = t->s ? name_below(t->base, h->path) : strdup(h->path);
 		struct err e = ERR_INIT;
-		int rc = path ? 0 : err_sys(&e, -ENOMEM, "names");
+		int rc = path ? 0 : err_nomem(&e);
 
 		if (!rc && !t->s) {
 			rc = hash_here(t->dir, path, h->alg, r.hex, &e);
@@ -261,7 +261,7 @@ static int list_there(struct listing_there *t, const char *rel, unsigned depth, 
 {
 	char *path CLEANUP_FREE = *rel ? name_below(t->base, rel) : strdup(t->base);
 	struct facts_list l = { 0 };
-	int rc = path ? server_list(t->s, path, &l, e) : err_sys(e, -ENOMEM, "names");
+	int rc = path ? server_list(t->s, path, &l, e) : err_nomem(e);
 
 	if (rc && path && depth && !exit_is_lost(rc) && rc != -ENOMEM) {
 		log_error("%s", e->text);
@@ -279,7 +279,7 @@ static int list_there(struct listing_there *t, const char *rel, unsigned depth, 
 			name_below(t->filter_at, below) : NULL;
 
 		if (!below) {
-			rc = err_sys(e, -ENOMEM, "names");
+			rc = err_nomem(e);
 		} else if (!bulk_name_ok(f->name)) {
 			rc = err_set(e, -EBADMSG, "%s: the server lists a name that is not valid",
 				     printable(path));
@@ -290,7 +290,7 @@ static int list_there(struct listing_there *t, const char *rel, unsigned depth, 
 			rc = list_there(t, below, depth + 1, e);
 		} else if (f->type == 'f' && !part_is_ours(f->name) &&
 			   names_add(&t->l->names, steal_ptr(&below))) {
-			rc = err_sys(e, -ENOMEM, "names");
+			rc = err_nomem(e);
 		}
 	}
 	facts_clear(&l);
@@ -328,18 +328,18 @@ static int hash_tree(struct job *j, struct server *s, const struct url *p, struc
 		return err_set(e, -EINVAL, "--alg %s: no such digest", printable(j->o.alg));
 	t.base = strdup(server_path(p));
 	there.base = t.base;
-	rc = t.base ? list_there(&there, "", 0, e) : err_sys(e, -ENOMEM, "names");
+	rc = t.base ? list_there(&there, "", 0, e) : err_nomem(e);
 	names_sort(&l.names);
 	for (size_t i = 0; !rc && i < l.names.n; i++)
 		if (tree_add(&t, l.names.all[i], alg))
-			rc = err_sys(e, -ENOMEM, "names");
+			rc = err_nomem(e);
 	if (!rc)
 		rc = trees_hash(&t, 1, e);
 	for (size_t i = 0; !rc && i < t.n; i++) {
 		char *shown CLEANUP_FREE = name_below(server_shown(j, p), t.v[i].path);
 
 		if (!t.v[i].hex || !shown) {
-			log_error("%s", t.v[i].why ? t.v[i].why : "out of memory");
+			log_error("%s", t.v[i].why ? t.v[i].why : NO_MEMORY);
 			l.failed++;
 		} else {
 			print_hash(j, shown, alg, t.v[i].hex);
@@ -468,7 +468,7 @@ static void verify_compare(struct verify *v, const struct tree *t)
 							compare_paths);
 
 		if (!h->hex) {
-			log_error("%s", h->why ? h->why : "out of memory");
+			log_error("%s", h->why ? h->why : NO_MEMORY);
 			v->failed++;
 		} else if (strcasecmp(h->hex, f->hex)) {
 			verify_say(v, t, "different", h->path);
@@ -528,7 +528,7 @@ enum exit_status rftp_verify(struct job *j)
 	if (rc)
 		return usage_error(j, "%s", e.text);
 	v.trees = calloc(v.ntrees, sizeof(*v.trees));
-	rc = v.trees ? 0 : err_sys(&e, -ENOMEM, "verify");
+	rc = v.trees ? 0 : err_nomem(&e);
 	for (unsigned i = 0; !rc && i < v.ntrees; i++)
 		rc = verify_open(&v.trees[i], j, j->words[i + 1], &e);
 	for (unsigned i = 0; !rc && i < v.ntrees; i++)

@@ -55,7 +55,7 @@ static int ls_subdirectory(struct job *j, struct server *s, const char *path, si
 	int rc;
 
 	if (!path_there || !shown_there)
-		return err_sys(e, -ENOMEM, "listing");
+		return err_nomem(e);
 	rc = ls_directory(j, s, path_there, at, shown_there, &why);
 	if (!rc)
 		return 0;
@@ -81,7 +81,7 @@ static int ls_filter(const struct job *j, const char *path, size_t at, struct fa
 		bool is_dir = l->all[i].type == 'd';
 
 		if (!there)
-			return err_sys(e, -ENOMEM, "listing");
+			return err_nomem(e);
 		if (filter_admits(&j->o.filter, there + at, is_dir)) {
 			struct ftp_facts f = l->all[kept];
 
@@ -115,7 +115,7 @@ static int ls_directory(struct job *j, struct server *s, const char *path, size_
 		CLEANUP_FREE char *whole = j->o.tree && !lines ? name_below(shown, f->name) : NULL;
 
 		if (j->o.tree && !lines && !whole)
-			rc = err_sys(e, -ENOMEM, "listing");
+			rc = err_nomem(e);
 		else
 			ls_print(j, f, whole ? whole : f->name);
 	}

@@ -60,7 +60,7 @@ char *fconn_absolute(const struct fconn *c, const char *path, struct err *e)
 
 	n = strlen(home);
 	if (asprintf(&out, "%s%s%s", home, n && home[n - 1] != '/' && *path ? "/" : "", path) < 0) {
-		err_sys(e, -ENOMEM, "path");
+		err_nomem(e);
 		return NULL;
 	}
 
@@ -280,7 +280,7 @@ int fconn_list(struct fconn *c, const char *path, struct facts_list *list, struc
 	if (!fconn_has(c, FCONN_MLSD))
 		return list_old(c, whole, list, e);
 	if (asprintf(&command, "MLSD %s", whole) < 0)
-		return err_sys(e, -ENOMEM, "listing");
+		return err_nomem(e);
 
 	rc = fconn_list_text(c, NULL, command, &l, e);
 	if (rc == 0)

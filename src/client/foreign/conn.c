@@ -275,7 +275,7 @@ static int perform_call(struct fconn *c, CURLoption when, const char *const *lin
 		more = curl_slist_append(all, *lines);
 		if (!more) {
 			curl_slist_free_all(all);
-			return err_sys(e, -ENOMEM, "command");
+			return err_nomem(e);
 		}
 		all = more;
 	}
@@ -377,7 +377,7 @@ int fconn_ask(struct fconn *c, const char *verb, const char *before, const char 
 		return e->code;
 	if (!whole || asprintf(&line, "*%s%s%s%s%s", verb, arg ? " " : "", before ? before : "",
 			       whole, behind ? behind : "") < 0)
-		return err_sys(e, -ENOMEM, "command");
+		return err_nomem(e);
 
 	/* Servers refuse SIZE in TYPE A, which a listing has set. */
 	lines[c->ascii] = line;
@@ -598,7 +598,7 @@ struct fconn *fconn_open(const struct ftp_client_config *cfg, struct err *e)
 		rc = err_set(e, -EPROTONOSUPPORT, "ftp:// needs a libcurl that is built with "
 			     "OpenSSL, not with %s", v->ssl_version ? v->ssl_version : "no TLS");
 	else if (!c)
-		rc = err_sys(e, -ENOMEM, "connection");
+		rc = err_nomem(e);
 	if (rc) {
 		free(c);
 		return NULL;
@@ -616,7 +616,7 @@ struct fconn *fconn_open(const struct ftp_client_config *cfg, struct err *e)
 					   cfg->connect_timeout_ms : LOGIN_MS };
 	if (!c->h || !c->base || (cfg->cafile && !c->ca) || (cfg->certfile && !c->cert) ||
 	    (cfg->keyfile && !c->key)) {
-		err_sys(e, -ENOMEM, "connection");
+		err_nomem(e);
 		fconn_close(c);
 		return NULL;
 	}
@@ -631,7 +631,7 @@ struct fconn *fconn_open(const struct ftp_client_config *cfg, struct err *e)
 		rc = err_set(e, -EPROTO, "%s has no paths with slashes: it answers PWD with "
 			     "\"%s\"", c->host, printable(home ? home : ""));
 	if (rc == 0 && !(c->home = strdup(home)))
-		rc = err_sys(e, -ENOMEM, "paths");
+		rc = err_nomem(e);
 
 	if (rc == 0) {
 		snprintf(c->describe, sizeof(c->describe), strchr(c->host, ':') ?

@@ -27,7 +27,7 @@ struct fdir *fdir_new(struct foreign *f, struct fdir *parent, char *there, char 
 		free(here);
 		if (local)
 			dir_put(local);
-		err_sys(e, -ENOMEM, "names");
+		err_nomem(e);
 		return NULL;
 	}
 	*d = (struct fdir){ .next = f->made, .parent = parent, .there = there, .here = here,
@@ -42,7 +42,7 @@ struct fdir *fdir_sub(struct foreign *f, struct fdir *d, const char *name, struc
 	struct dir *local = d->local ? dir_sub(d->local, name) : NULL;
 
 	if (d->local && !local) {
-		err_sys(e, -ENOMEM, "names");
+		err_nomem(e);
 		return NULL;
 	}
 	return fdir_new(f, d, name_below(d->there, name), name_below(d->here, name), local, e);
@@ -402,7 +402,7 @@ int foreign_push(struct worker *w, const struct ftask *like, struct err *e)
 		ftp_facts_clear(&lost.facts);
 		free(lost.there);
 		free(lost.here);
-		return err_sys(e, -ENOMEM, "names");
+		return err_nomem(e);
 	}
 
 	*t = *like;
@@ -526,7 +526,7 @@ int foreign_find_dest(struct worker *w, void *source, struct err *e)
 	bool make;
 
 	if (!bare)
-		return err_sys(e, -ENOMEM, "names");
+		return err_nomem(e);
 	if (!f->dest_known && f->ops->look(w, f->dest_path, &f->dest, e))
 		return e->code;
 
@@ -547,7 +547,7 @@ int foreign_find_dest(struct worker *w, void *source, struct err *e)
 		above = slash ? strndup(f->dest_path, (size_t)(slash - f->dest_path) +
 					(slash == f->dest_path)) : strdup(".");
 		s->into = above ? f->ops->open(w, above, false, e) : NULL;
-		return s->into ? 0 : above ? e->code : err_sys(e, -ENOMEM, "destination");
+		return s->into ? 0 : above ? e->code : err_nomem(e);
 	}
 
 	if (!f->base)
@@ -576,7 +576,7 @@ bool foreign_admits(const struct foreign *f, const char *path, const struct ftp_
 		return true;
 	part = strdup(path);
 	if (!part) {
-		log_error("%s: left out: out of memory", printable(path));
+		log_error("%s: left out: " NO_MEMORY, printable(path));
 		return false;
 	}
 	for (char *at = part, *slash; (slash = strchr(at, '/')); at = slash + 1) {
@@ -637,7 +637,7 @@ static enum exit_status run_workers(struct foreign *f)
 	rc = add_worker(f);
 	if (rc) {
 		s->foreign->stop = NULL;
-		err_sys(&f->fatal, rc, "no thread for the transfer");
+		thread_failed(&f->fatal, rc);
 		atomic_store(&f->stop, true);
 	} else {
 		s->foreign = NULL;
@@ -700,7 +700,7 @@ enum exit_status foreign_run(const struct foreign_ops *ops, const struct foreign
 	f.workers = calloc(f.most, sizeof(*f.workers));
 	f.dirs = dirs_new(DIRS_OPEN);
 	if (!f.workers || !f.dirs || !f.dest_path) {
-		err_sys(&e, -ENOMEM, "transfer");
+		err_nomem(&e);
 		status = EXIT_SOME_FAILED;
 	} else if (!server_connect(s, &e)) {
 		foreign_note(s);

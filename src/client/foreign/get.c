@@ -413,7 +413,7 @@ static int list_dir(struct worker *w, void *arg, struct err *e)
 		CLEANUP_FREE char *there = name_below(d->there, f->name);
 
 		if (!there)
-			rc = err_sys(e, -ENOMEM, "names");
+			rc = err_nomem(e);
 		else if (f->type == 'l' && bulk_name_ok(f->name))
 			rc = follow_remote_link(w, there, f, e);
 	}
@@ -433,7 +433,7 @@ static int get_entry(struct worker *w, struct fdir *d, struct ftp_facts *facts, 
 	struct fdir *sub;
 
 	if (!there)
-		return err_sys(e, -ENOMEM, "names");
+		return err_nomem(e);
 	if (foreign_is_part(name) || !foreign_admits(w->f, there + d->rel_at, facts))
 		return 0;
 	for (const char *s = name; *s; s++)
@@ -617,7 +617,7 @@ static int get_tree(struct worker *w, struct get_source *s, struct err *e)
 	d->rel_at = d->there ? foreign_rel_at(of, d->there) : 0;
 	if (of->itself && of->into->made && f->o->dry_run)
 		foreign_would_make(f, of->into->here);
-	return d->there ? get_dir(w, d, &s->facts, !of->itself, e) : err_sys(e, -ENOMEM, "names");
+	return d->there ? get_dir(w, d, &s->facts, !of->itself, e) : err_nomem(e);
 }
 
 static int get_one_file(struct worker *w, struct get_source *s, struct err *e)
@@ -643,7 +643,7 @@ static void get_source(struct worker *w, size_t i)
 	CLEANUP_FREE char *there = rel ? name_below(job->base, source) : strdup(source);
 	struct get_source s = { .of = { .path = source, .rel = rel }, .there = there };
 	struct err e = ERR_INIT;
-	int rc = there ? foreign_try(w, look_at_source, &s, &e) : err_sys(&e, -ENOMEM, "names");
+	int rc = there ? foreign_try(w, look_at_source, &s, &e) : err_nomem(&e);
 
 	s.of.dir = s.facts.type == 'd';
 	if (rc == 0 && foreign_admits(w->f, there + foreign_rel_at(&s.of, there), &s.facts))

@@ -151,7 +151,7 @@ static int store_name_part(struct store *s, struct err *e)
 		s->part = store_name_beside(s, text, FOREIGN_PART);
 		free(text);
 	}
-	return s->part && s->old ? 0 : err_sys(e, -ENOMEM, "names");
+	return s->part && s->old ? 0 : err_nomem(e);
 }
 
 /* Set s->at to the number of bytes of the part that equal the beginning of the local file. */
@@ -598,7 +598,7 @@ static int put_walked(void *arg, const struct walk_item *it)
 
 	path = name_below(p->dir->here, it->name);
 	if (!path)
-		return err_sys(p->e, -ENOMEM, "names");
+		return err_nomem(p->e);
 	if (foreign_is_part(it->name) ||
 	    !put_admits(f, path + p->dir->rel_at, &it->meta, !it->error))
 		return it->meta.type == FT_DIR ? WALK_PASS_OVER : 0;

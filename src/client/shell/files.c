@@ -116,7 +116,7 @@ static char *server_home(struct server *s, struct err *e)
 	if (s->foreign) {
 		path = strdup(s->foreign->home);
 		if (!path)
-			err_sys(e, -ENOMEM, "paths");
+			err_nomem(e);
 		return steal_ptr(&path);
 	}
 
@@ -248,7 +248,7 @@ enum exit_status shell_open(struct call *c)
 	section = !is_url && !port && word_names_section(word);
 	if (asprintf(&url, "%s%s%s%s", is_url || section ? "" : "rftp://", word,
 		     port || section ? ":" : "", port ? port : "") < 0)
-		return call_usage(c, "out of memory");
+		return call_usage(c, NO_MEMORY);
 
 	if (url_of_server(url, &p, &e))
 		return call_usage(c, "%s", e.text);
@@ -289,7 +289,7 @@ enum exit_status shell_user(struct call *c)
 	other.user = c->words[0];
 	url = url_text(&other, "");
 	if (!url || url_parse(url, &p, &e))
-		return call_usage(c, "%s", url ? e.text : "out of memory");
+		return call_usage(c, "%s", url ? e.text : NO_MEMORY);
 	status = open_server(c, &p, "");
 	url_clear(&p);
 	return status;
@@ -377,8 +377,8 @@ enum exit_status shell_lcd(struct call *c)
 static int call_add_name(struct names *names, char *name, struct err *e)
 {
 	if (!name)
-		return e->code ? e->code : err_sys(e, -ENOMEM, "names");
-	return names_add(names, name) ? err_sys(e, -ENOMEM, "names") : 0;
+		return e->code ? e->code : err_nomem(e);
+	return names_add(names, name) ? err_nomem(e) : 0;
 }
 
 /* Call fn for each URL with its server. A failure is reported, and the next URL follows. */

@@ -65,7 +65,7 @@ static int line_read_word(struct line_reader *r, struct shell_line *l, struct er
 	int rc = 0;
 
 	if (!w)
-		return err_sys(e, -ENOMEM, "command");
+		return err_nomem(e);
 
 	l->words = w;
 	w += l->n;
@@ -76,7 +76,7 @@ static int line_read_word(struct line_reader *r, struct shell_line *l, struct er
 	w->tilde = *r->at == '~';
 	w->at = (size_t)(r->at - r->begin);
 	if (!r->text || !r->pattern)
-		rc = err_sys(e, -ENOMEM, "command");
+		rc = err_nomem(e);
 	while (rc == 0 && *r->at && !strchr(BLANKS ";|", *r->at))
 		rc = line_read_char(r, e);
 	if (rc) {
@@ -126,7 +126,7 @@ static int line_read_words(struct line_reader *r, struct shell_line *l, struct e
 			r->at++;
 			l->pipe = line_rest(&r->at);
 			if (!l->pipe)
-				return err_sys(e, -ENOMEM, "command");
+				return err_nomem(e);
 			if (!l->n || !*l->pipe)
 				return err_set(e, -EINVAL, "| needs a command on either side");
 			return 0;
@@ -147,7 +147,7 @@ int shell_line_take(const char **at, bool typing, struct shell_line *l, struct e
 		r.at = first + 1;
 		l->end = END_OTHER;
 		l->outside = line_rest(&r.at);
-		rc = l->outside ? 0 : err_sys(e, -ENOMEM, "command");
+		rc = l->outside ? 0 : err_nomem(e);
 	} else {
 		rc = line_read_words(&r, l, e);
 	}
@@ -214,7 +214,7 @@ static int glob_add_url(struct call *c, const char *path, bool tilde, struct nam
 	if (!url)
 		return e->code;
 	if (names_add(names, url) || (typed && names_add(typed, strdup(path))))
-		return err_sys(e, -ENOMEM, "names");
+		return err_nomem(e);
 	return 0;
 }
 
@@ -256,7 +256,7 @@ int shell_glob_local(const struct shell_word *w, struct names *names, struct err
 		word = shell_local(w, e);
 		if (!word)
 			return e->code;
-		return names_add(names, word) ? err_sys(e, -ENOMEM, "names") : 0;
+		return names_add(names, word) ? err_nomem(e) : 0;
 	}
 
 	switch (glob(w->pattern, w->tilde ? GLOB_TILDE : 0, NULL, &g)) {
@@ -266,7 +266,7 @@ int shell_glob_local(const struct shell_word *w, struct names *names, struct err
 		rc = err_set(e, -ENOENT, "nothing here fits %s", printable(w->text));
 		break;
 	default:
-		rc = err_sys(e, -ENOMEM, "names");
+		rc = err_nomem(e);
 	}
 
 	/* A match is a file, even if its name would mean something else to rftp: "-", "null:",
@@ -276,7 +276,7 @@ int shell_glob_local(const struct shell_word *w, struct names *names, struct err
 		bool special = !strchr(path, '/') && (!strcmp(path, "-") || strchr(path, ':'));
 
 		if (names_add(names, special ? name_below(".", path) : strdup(path)))
-			rc = err_sys(e, -ENOMEM, "names");
+			rc = err_nomem(e);
 	}
 	globfree(&g);
 	return rc;

@@ -78,7 +78,7 @@ int call_settings(const struct call *c, unsigned bits, struct option_args *out, 
 	memset(out, 0, sizeof(*out));
 	out->settings = calloc(most + 1 + 1, sizeof(*out->settings));
 	if (!out->settings)
-		return err_sys(e, -ENOMEM, "options");
+		return err_nomem(e);
 
 	add_settings(out, bits, &silent, c->line && c->line->pipe ? 1 : 0);
 	add_settings(out, bits, sh->base->settings, sh->base->nsettings);
@@ -200,7 +200,7 @@ static enum exit_status shell_run_words(struct shell *sh, const struct shell_lin
 	}
 
 	if (!argv)
-		err_sys(&e, -ENOMEM, "command");
+		err_nomem(&e);
 	for (size_t i = 0; argv && i < l->n; i++)
 		argv[i + 1] = l->words[i].text;
 	if (argv)
@@ -386,7 +386,7 @@ static char *script_read_line(FILE *in, unsigned *number, struct err *e)
 		}
 		more = realloc(whole, len + n + 1);
 		if (!more) {
-			err_sys(e, -ENOMEM, "line");
+			err_nomem(e);
 			return NULL;
 		}
 		whole = more;
@@ -452,7 +452,7 @@ static enum exit_status shell_run_terminal(struct shell *sh, const char *url)
 	shell_rearm();
 	ed = editor_new(sh);
 	if (!ed)
-		log_error("out of memory");
+		log_error(NO_MEMORY);
 	while (ed && !sh->leave && signals_last() != SIGTERM && signals_last() != SIGHUP) {
 		CLEANUP_FREE char *line = editor_line(ed);
 
@@ -527,7 +527,7 @@ enum exit_status shell_main(const struct option_args *a)
 
 	sh = shell_new(a);
 	if (!sh)
-		log_error("out of memory");
+		log_error(NO_MEMORY);
 	if (sh)
 		status = shell_run(sh, &o, a->nwords ? a->words[0] : NULL);
 	shell_free(sh);

@@ -207,7 +207,7 @@ int ftp_simple(struct ftp_client *c, enum ftp_verb v, const char *arg, char **te
 		*text = c->reply.text ? steal_ptr(&c->reply.text) : strdup("");
 		ftp_reply_clear(&c->reply);
 		if (!*text)
-			return err_sys(e, -ENOMEM, "reply");
+			return err_nomem(e);
 	}
 	return code;
 }

@@ -535,7 +535,7 @@ struct ftp_client *ftp_connect(const struct ftp_client_config *cfg, struct err *
 	if (!e)
 		e = &own;
 	if (!c) {
-		err_sys(e, -ENOMEM, "connection");
+		err_nomem(e);
 		return NULL;
 	}
 
@@ -547,7 +547,7 @@ struct ftp_client *ftp_connect(const struct ftp_client_config *cfg, struct err *
 						  .socket = -1 };
 	pthread_mutex_init(&c->interrupt.lock, NULL);
 
-	rc = c->host ? client_begin(c, e) : err_sys(e, -ENOMEM, "connection");
+	rc = c->host ? client_begin(c, e) : err_nomem(e);
 	if (rc == 0) {
 		if (p->kind == URL_SSH)
 			rc = connect_ssh(c, cfg, e);

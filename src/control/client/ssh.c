@@ -65,7 +65,7 @@ static int make_args(struct args *a, const struct ftp_client_config *cfg, bool a
 	if (!a->words || asprintf(&a->target, "%s%s%s", p->user ? p->user : "",
 				  p->user ? "@" : "", p->host) < 0) {
 		a->target = NULL;
-		return err_sys(e, -ENOMEM, "ssh");
+		return err_nomem(e);
 	}
 
 	/* ssh would parse this as an option. */
@@ -201,7 +201,7 @@ static int ssh_launch(struct ssh *s, struct args *a, int *fd, struct err *e)
 		return rc;
 	rc = thread_start(&s->reader, "ssh-stderr", read_stderr, s);
 	if (rc < 0)
-		return err_sys(e, rc, "cannot start ssh");
+		return thread_failed(e, rc);
 
 	s->reading = true;
 	*fd = steal_fd(&ours);
@@ -217,7 +217,7 @@ struct ssh *ssh_start(const struct ftp_client_config *cfg, int *fd, struct err *
 	int rc;
 
 	if (!s) {
-		err_sys(e, -ENOMEM, "ssh");
+		err_nomem(e);
 		return NULL;
 	}
 
@@ -230,7 +230,7 @@ struct ssh *ssh_start(const struct ftp_client_config *cfg, int *fd, struct err *
 		command = NULL;
 
 	if (s->stop_fd < 0 || !s->host || !s->program || !command)
-		rc = err_sys(e, -ENOMEM, "ssh");
+		rc = err_nomem(e);
 	else
 		rc = make_args(&a, cfg, false, e);
 	if (rc == 0) {

@@ -20,7 +20,7 @@ static int reply_257(struct ftp_session *s, const char *path, const char *text)
 	char *out = quoted;
 
 	if (!quoted)
-		return ftp_session_reply(s, 451, "Out of memory");
+		return ftp_session_reply(s, 451, NO_MEMORY);
 	for (const char *p = name; *p; p++) {
 		if (*p == '"')
 			*out++ = '"';
@@ -51,7 +51,7 @@ int cmd_cwd(struct ftp_session *s, char *path)
 	free(s->cwd);
 	s->cwd = strdup(path);
 	if (!s->cwd)
-		return err_sys(s->e, -ENOMEM, "CWD");
+		return err_nomem(s->e);
 	return ftp_session_reply(s, 250, "Done");
 }
 
@@ -59,7 +59,7 @@ int cmd_cdup(struct ftp_session *s, char *arg)
 {
 	CLEANUP_FREE char *path = ftp_session_path(s, "..");
 
-	return path ? cmd_cwd(s, path) : ftp_session_reply(s, 451, "Out of memory");
+	return path ? cmd_cwd(s, path) : ftp_session_reply(s, 451, NO_MEMORY);
 }
 
 int cmd_mkd(struct ftp_session *s, char *path)
@@ -112,7 +112,7 @@ int cmd_rnfr(struct ftp_session *s, char *path)
 		return session_reply_errno(s, rc, path);
 	s->rename_from = strdup(path);
 	if (!s->rename_from)
-		return ftp_session_reply(s, 451, "Out of memory");
+		return ftp_session_reply(s, 451, NO_MEMORY);
 	return ftp_session_reply(s, 350, "Send the new name by RNTO");
 }
 

@@ -19,7 +19,7 @@ static int reply_written(struct ftp_session *s, int code,
 	if (out)
 		print(s, out);
 	if (!out || fclose(out))
-		return ftp_session_reply(s, 451, "Out of memory");
+		return ftp_session_reply(s, 451, NO_MEMORY);
 	return ftp_session_reply(s, code, "%s", text);
 }
 

@@ -18,7 +18,7 @@ int session_login_done(struct ftp_session *s)
 {
 	s->cwd = ftp_path_resolve("/", "/", s->account.home);
 	if (!s->cwd)
-		return err_sys(s->e, -ENOMEM, "login");
+		return err_nomem(s->e);
 	s->logged_in = true;
 	if (s->c->logged_in)
 		s->c->logged_in(s->c->arg, s);
@@ -82,7 +82,7 @@ int cmd_user(struct ftp_session *s, char *arg)
 	free(s->user);
 	s->user = strdup(arg);
 	if (!s->user)
-		return ftp_session_reply(s, 451, "Out of memory");
+		return ftp_session_reply(s, 451, NO_MEMORY);
 
 	/* RFC 2228: 232 if the client's certificate has proved the user (RFC 4217 §4). */
 	if (s->tls && s->c->cert_login && s->certificate_asked < CERTIFICATES_MAX) {
@@ -160,7 +160,7 @@ int cmd_auth(struct ftp_session *s, char *arg)
 	st = stream_tls(s->fd, tls);
 	if (!st) {
 		tls_free(tls);
-		return err_sys(s->e, -ENOMEM, "TLS");
+		return err_nomem(s->e);
 	}
 	rc = ms_replace(s->ms, st);
 	if (rc < 0) {

@@ -359,7 +359,7 @@ static int start_data(struct ftp_session *s, int fd)
 		s->data = tls ? stream_tls(fd, tls) : NULL;
 		if (tls && !s->data) {
 			tls_free(tls);
-			err_sys(&e, -ENOMEM, "TLS");
+			err_nomem(&e);
 		}
 	}
 	if (s->data)

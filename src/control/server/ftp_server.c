@@ -74,7 +74,7 @@ int ftp_session_reply(struct ftp_session *s, int code, const char *fmt, ...)
 	va_end(ap);
 	if (rc < 0) {
 		text = NULL;
-		return err_sys(s->e, -ENOMEM, "reply");
+		return err_nomem(s->e);
 	}
 
 	rc = out ? ftp_reply_format(out, code, text) : -ENOMEM;
@@ -205,7 +205,7 @@ char *session_arg_path(struct ftp_session *s, const char *arg)
 		return NULL;
 	path = ftp_session_path(s, decoded ? decoded : arg);
 	if (!path)
-		ftp_session_reply(s, 451, "Out of memory");
+		ftp_session_reply(s, 451, NO_MEMORY);
 	return path;
 }
 
@@ -410,7 +410,7 @@ static int cmd_body(struct ftp_session *s, char *arg)
 
 	body = buf_new(n ? n : 1);
 	if (!body || buf_reserve(body, n, &room) < 0)
-		return body_refuse(s, n, 451, "Out of memory");
+		return body_refuse(s, n, 451, NO_MEMORY);
 	rc = ms_read(s->ms, room, n, BODY_MS);
 	return rc < 0 ? err_sys(s->e, rc, "body of %s", s->running->name) : run(c->arg, s, body);
 }
@@ -521,7 +521,7 @@ int ftp_serve(const struct ftp_server_config *c, struct mstream *ms, int fd,
 	int rc = 0;
 
 	if (!s)
-		return err_sys(e, -ENOMEM, "session");
+		return err_nomem(e);
 	s->c = c;
 	s->e = e ? e : &own;
 	s->ms = ms;
@@ -540,7 +540,7 @@ int ftp_serve(const struct ftp_server_config *c, struct mstream *ms, int fd,
 	s->dirs = dirs_new(DIRS_OPEN);
 	if (!s->dirs) {
 		session_free(s);
-		return err_sys(e, -ENOMEM, "session");
+		return err_nomem(e);
 	}
 
 	if (c->trusted || c->handed) {

@@ -274,7 +274,7 @@ static int auth_find_rules(const struct srv_options *o, const struct identity *u
 	size_t n = 0;
 
 	if (!names)
-		return err_sys(e, -ENOMEM, "groups");
+		return err_nomem(e);
 	for (int i = 0; i < u->ngroups; i++) {
 		const struct group *g = getgrgid(u->groups[i]);
 
@@ -507,7 +507,7 @@ int login_enter(const struct auth_answer *a, const char *peer_text, struct ftp_a
 	snprintf(account->name, sizeof(account->name), "%.*s",
 		 (int)sizeof(account->name) - 1, a->name);
 	if (!account->home)
-		rc = err_sys(e, -ENOMEM, "account");
+		rc = err_nomem(e);
 
 	/* An account without a root of its own is limited only by its system user's permissions. */
 	if (rc == 0)

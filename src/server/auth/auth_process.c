@@ -195,7 +195,7 @@ static int check_read_result(const struct check_result *r, struct auth_answer *a
 
 	answer->as.groups = calloc((size_t)answer->as.ngroups + 1, sizeof(gid_t));
 	if (!answer->as.groups)
-		return err_sys(e, -ENOMEM, "account");
+		return err_nomem(e);
 
 	memcpy(answer->as.groups, r->groups, (size_t)answer->as.ngroups * sizeof(gid_t));
 	return 0;
@@ -216,7 +216,7 @@ static int auth_process_check(struct auth_process *a, struct err *e)
 	a->result = calloc(1, sizeof(*a->result));
 	rc = a->result ? child_call(check_child, a, a->limit_s, NULL, a->result,
 				    sizeof(*a->result), e) :
-			 err_sys(e, -ENOMEM, "process for a login");
+			 err_nomem(e);
 	close(a->sv->sealed); /* the session must not get the server's key */
 	a->by_certificate = a->result && a->result->by_certificate;
 	if (rc == 0)

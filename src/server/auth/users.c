@@ -83,7 +83,7 @@ int user_parse(const char *line, struct user *u, struct err *e)
 
 	memset(u, 0, sizeof(*u));
 	if (!copy)
-		return err_sys(e, -ENOMEM, "users");
+		return err_nomem(e);
 	copy[strcspn(copy, "\r\n")] = '\0';
 	if (!*copy || *copy == '#')
 		return 0;
@@ -118,7 +118,7 @@ int user_parse(const char *line, struct user *u, struct err *e)
 		u->home = strdup(*field[3] ? field[3] : "/");
 		u->system_user = field[5] ? strdup(field[5]) : NULL;
 		rc = u->name && u->hash && u->root && u->home && !u->system_user == !field[5] ?
-		     1 : err_sys(e, -ENOMEM, "users");
+		     1 : err_nomem(e);
 	}
 	if (rc < 0)
 		user_clear(u);
@@ -228,7 +228,7 @@ int cert_line_parse(const char *line, struct cert_line *c, struct err *e)
 
 	memset(c, 0, sizeof(*c));
 	if (!copy)
-		return err_sys(e, -ENOMEM, "certificates");
+		return err_nomem(e);
 	copy[strcspn(copy, "\r\n")] = '\0';
 	rest += strspn(rest, BLANKS);
 	if (!*rest || *rest == '#')
@@ -252,7 +252,7 @@ int cert_line_parse(const char *line, struct cert_line *c, struct err *e)
 	if ((c->pin || c->subject) && c->user)
 		return 1;
 	cert_line_clear(c);
-	return err_sys(e, -ENOMEM, "certificates");
+	return err_nomem(e);
 }
 
 struct cert_search {

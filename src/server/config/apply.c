@@ -105,7 +105,7 @@ static int prepare_processes(struct server *sv, struct err *e)
 
 	sv->sealed = memfd_create("certificate", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (sv->sealed < 0)
-		return err_sys(e, -errno, "memory for the certificate");
+		return err_sys(e, -errno, "cannot keep the certificate");
 
 	rc = child_call(seal_state, sv, CHILD_S, NULL, NULL, 0, e);
 	if (rc == -ETIMEDOUT)

@@ -129,7 +129,7 @@ int networks_add(struct networks *l, const char *list, struct err *e)
 	CLEANUP_FREE char *copy = strdup(list);
 	struct network n, *at;
 	char *rest = copy, *word;
-	int rc = copy ? 0 : err_sys(e, -ENOMEM, "networks");
+	int rc = copy ? 0 : err_nomem(e);
 
 	while (!rc && (word = strsep(&rest, ", \t"))) {
 		if (!*word)
@@ -140,7 +140,7 @@ int networks_add(struct networks *l, const char *list, struct err *e)
 			at[l->n++] = n;
 			l->at = at;
 		} else if (!rc) {
-			rc = err_sys(e, -ENOMEM, "networks");
+			rc = err_nomem(e);
 		}
 	}
 	return rc;

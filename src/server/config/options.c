@@ -159,7 +159,7 @@ static int begin_section(struct load *l, const char *section, struct err *e)
 		l->to.rows = kinds[i].rows;
 		l->to.base = find_or_add(kinds[i].list, kinds[i].n, kinds[i].size,
 					 section + len + blanks);
-		return l->to.base ? 0 : err_sys(e, -ENOMEM, "section");
+		return l->to.base ? 0 : err_nomem(e);
 	}
 	return err_set(e, -EINVAL, "there is no section [%s], only [user NAME], [group NAME], "
 		       "[anonymous] and [nic NAME]", printable(section));
@@ -191,7 +191,7 @@ static void load_file(struct load *l, const char *file, bool must)
 
 	l->r = (struct conf_reader){ .fn = load_line, .arg = l, .bad = load_error };
 	l->to = (struct option_target){ rftpd_options, l->o, l->o->from };
-	rc = name ? conf_read_with(name, &l->r, &e) : err_sys(&e, -ENOMEM, "options");
+	rc = name ? conf_read_with(name, &l->r, &e) : err_nomem(&e);
 	if (rc == -ENOENT && !must)
 		return;
 
@@ -279,7 +279,7 @@ static void complete_settings(struct load *l)
 	if (!o->files_user)
 		o->files_user = strdup("ftp");
 	if (!o->user || !o->files_user) {
-		err_sys(&e, -ENOMEM, "options");
+		err_nomem(&e);
 		load_error(l, &e);
 	}
 

@@ -39,7 +39,7 @@ static int pems_read_file(struct pems *p, int i, const char *kind, const char *f
 	p->file[i] = strdup(file);
 	p->pem[i].file = p->file[i];
 	p->pem[i].text = p->text[i];
-	return p->file[i] ? 0 : err_sys(e, -ENOMEM, "state");
+	return p->file[i] ? 0 : err_nomem(e);
 }
 
 /* Read the files into p; ca may be NULL. A key that others may read is refused. After an error p is
@@ -93,7 +93,7 @@ static int pems_seal(const struct pems *p, int fd, struct err *e)
 	if (rc == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE |
 			     F_SEAL_SEAL) < 0)
 		rc = -errno;
-	return rc < 0 ? err_sys(e, rc, "memory for the certificate") : 0;
+	return rc < 0 ? err_sys(e, rc, "cannot keep the certificate") : 0;
 }
 
 /* Read the sealed memory by pread(2), because all processes that have fd share its offset. */
@@ -124,7 +124,7 @@ static int pems_unseal(struct pems *p, bool with_key, int fd, struct err *e)
 	}
 	if (rc < 0)
 		pems_clear(p);
-	return rc < 0 ? err_sys(e, rc, "memory of the certificate") : 0;
+	return rc < 0 ? err_sys(e, rc, "cannot read the kept certificate") : 0;
 }
 
 /* ---- the state directory ---- */
@@ -182,7 +182,7 @@ static int read_files(struct pems *p, const struct srv_options *o, bool only_che
 	key = own ? name_below(dir, "key.pem") : strdup(o->key);
 	above = key ? strdup(key) : NULL;
 	if (!cert || !above)
-		return err_sys(e, -ENOMEM, "state");
+		return err_nomem(e);
 
 	if (own && only_check && access(cert, F_OK) && access(key, F_OK))
 		return o->ca ? pems_read_file(p, PEM_CA, "the CA certificates in", o->ca, e) : 0;

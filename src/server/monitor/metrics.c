@@ -264,7 +264,7 @@ int metrics_write(struct monitor *m, struct err *e)
 		metrics_put_ports(out, "/sys");
 	}
 	if (!out || fclose(out))
-		return err_sys(e, -ENOMEM, "metrics file");
+		return err_nomem(e);
 	return write_file_atomic(file, text, len, 0644, e) ? err_prefix(e, "metrics file") : 0;
 }
 

@@ -356,7 +356,7 @@ static void settings_reread(struct monitor *m)
 
 	/* Get the resources for the new settings; after an error m keeps those for the old ones. */
 	if (rc == 0 && conns_make_room(m, next.opt.max_sessions) < 0)
-		rc = err_sys(&e, -ENOMEM, "max-sessions");
+		rc = err_nomem(&e);
 	if (rc == 0)
 		rc = listener_change(&m->listener, &next.opt, &e);
 	notify_trouble(rc < 0 ? e.text : NULL);
@@ -523,7 +523,7 @@ int srv_listen(struct server *sv, const struct activation *given)
 	memory_change(&m, o);
 
 	if (!m.penalty || conns_make_room(&m, o->max_sessions) < 0)
-		rc = err_sys(&e, -ENOMEM, "max-sessions");
+		rc = err_nomem(&e);
 	if (rc == 0)
 		rc = listener_open(&m.listener, o, given, &e);
 	if (rc == 0)

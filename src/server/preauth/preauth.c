@@ -114,7 +114,7 @@ struct stream *guard_data(int line, int fd, struct err *e)
 	else if (ours < 0)
 		err_set(e, -EPROTO, "the preauth process sent no descriptor");
 	else if (!(st = stream_packets(ours)))
-		err_sys(e, -ENOMEM, "data connection");
+		err_nomem(e);
 	if (st) {
 		ours = -1;
 		close(fd);
@@ -217,7 +217,7 @@ static int guard_add(struct guard *g, int fd, int *theirs, struct err *e)
 	new.client = tls ? stream_tls(fd, tls) : NULL;
 	new.session = new.client ? stream_packets(pair[0]) : NULL;
 	if (!new.session) {
-		rc = tls ? err_sys(e, -ENOMEM, "data connection") : e->code;
+		rc = tls ? err_nomem(e) : e->code;
 		if (!new.client) {
 			tls_free(tls);
 			close(fd);
@@ -233,7 +233,7 @@ static int guard_add(struct guard *g, int fd, int *theirs, struct err *e)
 	rc = thread_start(&t, "data", guarded_pass, d);
 	if (rc < 0) {
 		guarded_remove(d);
-		return err_sys(e, rc, "data connection");
+		return thread_failed(e, rc);
 	}
 	pthread_detach(t);
 	return 0;
@@ -341,7 +341,7 @@ static int preauth_log_in(struct preauth *p, const struct credentials *ask,
 		if (p->session)
 			control = -1;
 		else
-			rc = err_sys(e, -ENOMEM, "login");
+			rc = err_nomem(e);
 	}
 	if (rc < 0)
 		cleanup_close(&p->line);
@@ -450,14 +450,14 @@ static int preauth_hand_over(void *arg, struct ftp_session *fs, const struct ftp
 
 	rc = thread_start(&up, "up", carry_up, p);
 	if (rc < 0)
-		return err_sys(e, rc, "thread");
+		return thread_failed(e, rc);
 
 	rc = thread_start(&down, "down", carry_down, p);
 	if (rc < 0) {
 		p->session->ops->abort(p->session);
 		ms_abort(p->ms);
 		pthread_join(up, NULL);
-		return err_sys(e, rc, "thread");
+		return thread_failed(e, rc);
 	}
 
 	guard_serve(p->line, p->state.tls, ftp_session_tls(fs), p->peer_text);
@@ -477,7 +477,7 @@ static int preauth_serve(struct preauth *p, int fd, const struct ends *ends, str
 
 	if (!ms) {
 		stream_free(st);
-		return err_sys(e, -ENOMEM, "connection");
+		return err_nomem(e);
 	}
 
 	srv_ftp_config(p->sv, ends, &c);

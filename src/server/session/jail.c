@@ -292,7 +292,7 @@ static int load_filter(int (*fill)(scmp_filter_ctx f), uint32_t others, struct e
 	int rc;
 
 	if (!f)
-		return err_sys(e, -ENOMEM, "filter of system calls");
+		return err_nomem(e);
 
 	rc = SANITIZED ? add_calls(f, SCMP_ACT_KILL_PROCESS, deadly_calls) : fill(f);
 

@@ -408,7 +408,7 @@ static int on_bulk(void *arg, struct ftp_session *fs, struct buf *body)
 	if (code)
 		rc = ftp_session_reply(fs, code, "%s", e.text);
 	else if (!res || srv_expand_homes(fs, &r) < 0)
-		rc = ftp_session_reply(fs, 451, "Out of memory");
+		rc = ftp_session_reply(fs, 451, NO_MEMORY);
 	else
 		rc = serve_bulk(s, fs, &r, have_key ? key : NULL, res);
 	crypto_wipe(key, sizeof(key));
@@ -469,7 +469,7 @@ static int session_serve(struct session *s, struct stream *st, int fd)
 	int rc;
 
 	if (!ms) {
-		log_error("%s: out of memory", s->peer_text);
+		log_error("%s: " NO_MEMORY, s->peer_text);
 		stream_free(st);
 		return EXIT_FAILURE;
 	}

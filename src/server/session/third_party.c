@@ -343,7 +343,7 @@ static int serve_put(struct door *d, struct buf *body, struct transfer_result *r
 		reply_other_server(d, 550, *e->text ? e->text : "The request is malformed");
 		d->where = THIRD_OTHER;
 	} else if (srv_expand_homes(d->fs, &r)) {
-		rc = err_sys(e, -ENOMEM, "request");
+		rc = err_nomem(e);
 		reply_other_server(d, 451, e->text);
 	} else {
 		rc = take_files(d, &r, res, &in_line, e);
@@ -485,7 +485,7 @@ int srv_take(void *arg, struct ftp_session *fs, struct buf *body)
 	int rc;
 
 	if (!res || !d)
-		return ftp_session_reply(fs, 451, "Out of memory");
+		return ftp_session_reply(fs, 451, NO_MEMORY);
 
 	d->s = arg;
 	d->fs = fs;
@@ -557,7 +557,7 @@ static int make_items(struct give *v, struct err *e)
 	v->items = calloc(n ? n : 1, sizeof(*v->items));
 	v->paths = calloc(n ? n : 1, sizeof(*v->paths));
 	if (!v->items || !v->paths)
-		return err_sys(e, -ENOMEM, "sources");
+		return err_nomem(e);
 
 	for (v->nitems = 0; v->nitems < n; v->nitems++) {
 		char *joined = NULL, *path = NULL;
@@ -570,7 +570,7 @@ static int make_items(struct give *v, struct err *e)
 			path = ftp_session_path(v->fs, joined);
 		free(joined);
 		if (!path)
-			return err_sys(e, -ENOMEM, "sources");
+			return err_nomem(e);
 		v->paths[v->nitems] = path;
 		v->items[v->nitems] = (struct transfer_item){ .kind = ITEM_PATH, .path = path };
 	}
@@ -802,7 +802,7 @@ int srv_give(void *arg, struct ftp_session *fs, struct buf *body)
 
 	if (rc)
 		return srv_refuse_malformed(v.s, fs, rc, &e);
-	rc = res ? serve_give(&v, res) : ftp_session_reply(fs, 451, "Out of memory");
+	rc = res ? serve_give(&v, res) : ftp_session_reply(fs, 451, NO_MEMORY);
 
 	committed_free(v.committed);
 	tls_ctx_free(v.tls);

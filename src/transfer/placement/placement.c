@@ -253,7 +253,7 @@ struct placement *placement_new(const struct placement_config *c, struct err *e)
 	struct err why = ERR_INIT;
 
 	if (!p) {
-		err_sys(e, -ENOMEM, "NUMA nodes");
+		err_nomem(e);
 		return NULL;
 	}
 	p->cores = c->wish->cores;

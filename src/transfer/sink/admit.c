@@ -248,7 +248,7 @@ static int extent_try(struct sink *s, struct sink_file *f, const struct extent *
 	if (s->early && before == x->length) { /* all of f is in memory and checked */
 		f->told = true;
 		if (sink_tell_done(s, f->id))
-			xfer_fail(&s->x, -ENOMEM, "out of memory");
+			xfer_fail(&s->x, -ENOMEM, NO_MEMORY);
 	}
 	return 0;
 }
@@ -268,7 +268,7 @@ static int extent_refused(struct sink *s, const struct sink_file *f, const struc
 		return xfer_fail(&s->x, -EPROTO, "%s comes in too many pieces out of order: there "
 				 "is no room to note bytes %llu+%u", name, at, x->length);
 	case -ENOMEM:
-		return xfer_fail(&s->x, r, "out of memory");
+		return xfer_fail(&s->x, r, NO_MEMORY);
 	default:
 		return xfer_fail(&s->x, r, "a block holds bytes %llu+%u of entry %llu, which has "
 				 "none there", at, x->length, (unsigned long long)x->file);

@@ -66,7 +66,7 @@ void sink_file_done(struct sink *s, struct sink_file *f, enum file_end end)
 	sink_file_over(s, f, f->later ? LINK_LATER :
 		       skipped && (f->other || s->x.c->keep_old) ? LINK_FAILED : LINK_THERE);
 	if (tell && sink_tell_done(s, id))
-		xfer_fail(&s->x, -ENOMEM, "out of memory");
+		xfer_fail(&s->x, -ENOMEM, NO_MEMORY);
 }
 
 void sink_file_failed(struct sink *s, struct sink_file *f, int code, const char *fmt, ...)
@@ -520,7 +520,7 @@ int committers_start(struct sink *s, struct err *e)
 		int r = thread_start(&s->commits.thread[s->commits.n], "commit", committer_main, s);
 
 		if (r)
-			return err_sys(e, r, "cannot start a thread");
+			return thread_failed(e, r);
 	}
 	return 0;
 }

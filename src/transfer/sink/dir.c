@@ -99,7 +99,7 @@ static int sink_open_base(struct sink *s, bool make, struct err *e)
 		return 0;
 	s->entries.base = sink_dir_new(s, 0, NULL);
 	if (!s->entries.base)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 
 	if (make && !s->dry) {
 		r = dest_make_path(s, s->entries.dest_path);
@@ -118,7 +118,7 @@ static int sink_open_base(struct sink *s, bool make, struct err *e)
 	if (fd < 0 && !(make && s->dry))
 		return err_set(e, fd, "%s: %s", printable(s->entries.dest_path), root_why(fd));
 	s->entries.base->dir = dir_top(s->dirset, fd, s->entries.dest_path);
-	return s->entries.base->dir ? 0 : err_set(e, -ENOMEM, "out of memory");
+	return s->entries.base->dir ? 0 : err_nomem(e);
 }
 
 /* Open the directory that holds the destination; the last component is in name. */
@@ -128,7 +128,7 @@ static int sink_open_above(struct sink *s, char name[256], struct sink_dir **abo
 	int fd;
 
 	if (!path)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 
 	fd = root_open_parent(s->x.c->root, s->entries.dest_path, name);
 	if (fd == -ENOENT && (s->x.c->request.flags & BULK_F_MKDIRS) && !s->dry && *path) {
@@ -147,7 +147,7 @@ static int sink_open_above(struct sink *s, char name[256], struct sink_dir **abo
 	if (*above && (*above)->dir)
 		return 0;
 	sink_dir_put(s, *above);
-	return err_set(e, -ENOMEM, "out of memory");
+	return err_nomem(e);
 }
 
 /* The directory with this id, as long as entries may name it; NULL: there is none. */

@@ -258,7 +258,7 @@ static int sink_prepare(struct xfer *x, struct err *e)
 	s->writers.arrived = bq_new();
 	if (!s->entries.slots || !s->entries.verdicts || !s->writers.numbers ||
 	    !s->writers.arrived || !s->dirset)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 
 	root_rules_dirs(s->x.c->root, s->dirset);
 	s->discard = s->x.c->items[0].kind == ITEM_NULL;
@@ -272,7 +272,7 @@ static int sink_prepare(struct xfer *x, struct err *e)
 
 	s->dry = s->x.c->request.flags & BULK_F_DRY_RUN;
 	if (prune_prepare(s))
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 	sink_look_at_storage(s);
 	s->verify = s->x.agr.ack == ACK_VERIFIED && !s->discard && !s->stream;
 	s->early = s->x.agr.ack == ACK_RECEIVED;
@@ -280,7 +280,7 @@ static int sink_prepare(struct xfer *x, struct err *e)
 	if (s->discard || s->stream) {
 		s->entries.base = calloc(1, sizeof(*s->entries.base));
 		if (!s->entries.base)
-			return err_set(e, -ENOMEM, "out of memory");
+			return err_nomem(e);
 		atomic_init(&s->entries.base->refs, 1);
 	}
 	return 0;

@@ -28,7 +28,7 @@ static int verify_piece(struct sink_file *f, const struct part_run *c, uint8_t *
 	int r;
 
 	if (!bigger)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 	*room = bigger;
 	r = read_back(f, c->offset, bigger, c->length, e);
 	if (r)
@@ -62,7 +62,7 @@ static int verify_hole(struct sink_file *f, uint64_t at, uint64_t end, struct er
 		return 0;
 	p = malloc(ZEROS_AT_ONCE);
 	if (!p)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 	while (!r && (at = next_data(part_fd(f->part), at, end)) < end) {
 		uint32_t n = end - at < ZEROS_AT_ONCE ? (uint32_t)(end - at) : ZEROS_AT_ONCE;
 

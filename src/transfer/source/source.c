@@ -276,14 +276,14 @@ static int source_prepare(struct xfer *x, struct err *e)
 	s->dirs = dirs_new(open_files_most());
 	s->plan = plan_new(s->x.agr.block, s->stripe, s->sort);
 	if (!s->slots || !s->dirs || !s->plan)
-		return err_set(e, -ENOMEM, "out of memory");
+		return err_nomem(e);
 
 	limit_blocks(s, UINT64_MAX);
 	root_rules_dirs(s->x.c->root, s->dirs);
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		s->ready[i] = bq_new();
 		if (!s->ready[i])
-			return err_set(e, -ENOMEM, "out of memory");
+			return err_nomem(e);
 	}
 	return 0;
 }
@@ -299,7 +299,7 @@ static int source_start(struct xfer *x, struct err *e)
 		return r;
 	r = thread_start(&s->walker, "walk", source_walk, s);
 	if (r)
-		return err_sys(e, r, "cannot start a thread");
+		return thread_failed(e, r);
 	s->walker_on = true;
 	return 0;
 }

@@ -39,7 +39,7 @@ void manifest_line(FILE *out, const char *name, const char *hex);
 /* Begin the file, which appears when it is complete; "-": standard output. alg: a digest_name().
  * NULL with text. */
 struct manifest *manifest_new(const char *file, const char *alg, struct err *e);
-/* Add a file, whose path is rel, from the report r, which has a digest. One thread at a time. */
+/* Add the file at path rel from its report r, which has a digest. One thread at a time. */
 void manifest_add(struct manifest *m, const char *rel, const struct file_report *r);
 /* Complete the file, or without keep leave the old one alone; and free m. 0, or a negative errno after
  * an error message. NULL: 0. */

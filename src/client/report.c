@@ -844,7 +844,7 @@ static void report_stats(const struct totals *t)
 			   stage_name(i));
 }
 
-/* The totals of a dry run, whose lines have been printed. */
+/* The totals of a dry run, after its lines. */
 static void report_plan(const struct totals *t)
 {
 	char copy[32], away[32];

@@ -105,7 +105,7 @@ int topo_netdev_rdma(const struct topo *t, const char *ifname, const char *gid,
 uint32_t topo_netdev_mbps(const struct topo *t, const char *ifname);
 
 /* Choose a completion vector, from 0 to vectors - 1, of an RDMA device: the nth (modulo their
- * number) of the vectors whose interrupts are handled on cpus. If the interrupts are not known, the
+ * number) of the vectors with interrupts on cpus. If the interrupts are not known, the
  * result is a guess. */
 unsigned topo_vector(const struct topo *t, const char *device, const struct ids *cpus,
 		     unsigned vectors, unsigned nth);

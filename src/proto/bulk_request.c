@@ -360,7 +360,7 @@ void wire_sync(struct wire *w, void *msg)
 	wire_nested(w, sync_body, msg, BULK_PATH_MAX + 64);
 }
 
-/* The parts whose presence depends on flags. */
+/* The parts that depend on flags. */
 static void request_options(struct wire *w, struct bulk_request *r)
 {
 	if (r->flags & BULK_F_FILTER)

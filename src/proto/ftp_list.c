@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listings: lines of LIST, whose formats have a function each that returns -EBADMSG if the line has
- * another format; and the text of a whole listing. */
+/* Listings: lines of LIST, and the text of a whole listing. Each format of lines has a function,
+ * which returns -EBADMSG for a line of another format. */
 #include "proto/ftp.h"
 
 #include <inttypes.h>

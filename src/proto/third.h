@@ -183,7 +183,7 @@ struct transfer_result {
 					    * succeed */
 	bool resumable;                    /* aborted; a part and its journal hold data */
 	/* Of BULK_F_SYNC. This and the rest is sent only if one is not 0. */
-	uint64_t corrected;                /* of skipped: files whose attributes were corrected */
+	uint64_t corrected;                /* of skipped: files with corrected attributes */
 	uint64_t removed, removed_bytes;   /* names */
 	uint64_t in_the_way;               /* entries and removed names: another transfer must
 					    * put files there */

@@ -165,7 +165,7 @@ static inline uint32_t rd_work_index(uint64_t id) { return (uint32_t)id; }
 
 /* ---- channels (channel.c) ---- */
 
-/* Make c's queue pair on id, whose device is the path's, and post its receives. 0 or a
+/* Make c's queue pair on id, which is on the path's device, and post its receives. 0 or a
  * negative errno. */
 int rd_channel_make(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *id);
 /* c is connected, and the peer's key is known. 0 or a negative errno. */

@@ -121,7 +121,7 @@ dev_t device_of(int fd)
 #define SYSFS "/sys"    /* tests use a copy */
 enum { STACK_DEPTH = 8 }; /* a partition on LVM on RAID on partitions needs 3 */
 
-/* Open a file of the device whose sysfs directory is dev. A partition's directory is below that of
+/* Open a file in dev, a device's directory in sysfs. A partition's directory is below that of
  * its disk, which has the queue and the slaves. */
 static int disk_open(int dev, const char *name)
 {

@@ -158,7 +158,7 @@ int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct
 	return r ? err_set(e, r, "%s: malformed extended attributes", printable(shown)) : 0;
 }
 
-/* Find the attribute whose name has n bytes; value NULL: with any value. */
+/* Find the attribute with this name of n bytes; value NULL: with any value. */
 static bool xattr_is_in(const char *name, size_t n, const uint8_t *value, size_t size,
 			const uint8_t *x, uint32_t len)
 {

@@ -53,7 +53,7 @@ int unseal_block(struct unseal *u, struct block *b);
 void block_copy(struct block *to, const struct block *from);
 
 /* By RDMA the peer can change our registered memory at any time. So that memory holds only sealed
- * bytes, and a sink opens a copy. A card whose acknowledgement was lost may also send a block a
+ * bytes, and a sink opens a copy. After a lost acknowledgement a card may also send a block a
  * second time, after the block was answered and filled again; so with --prot private a source fills
  * blocks in other memory, too. The registered pool is the outer pool. The staging pool has as many
  * blocks, and no card can reach it. Sealing writes to blocks of outer, which the card sends. */

@@ -33,7 +33,7 @@ static void opener_socket_options(int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
-/* A connection whose peer has not proved the session yet. */
+/* A connection without a proof of the session yet. */
 struct fresh {
 	int fd;
 	bool connected;          /* client: its hello is sent */

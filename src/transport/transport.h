@@ -563,7 +563,7 @@ struct stage_config {
 	void (*failed)(void *arg, int error);
 };
 
-/* The source's last stage: sends the filled blocks of q, whose closing ends it, and waits for their
+/* The source's last stage: sends the filled blocks of q until q is closed, and waits for their
  * acknowledgements. A push to q wakes the path: start the sender before others push, and free the
  * path after q. NULL with text. */
 struct stage *sender_start(const struct stage_config *c, const char *name, struct err *e);

@@ -26,7 +26,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 int err_sys(struct err *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* What strerror() says of ENOMEM: the one wording for it. */
+/* The text of ENOMEM, as of strerror(). */
 #define NO_MEMORY "Cannot allocate memory"
 /* err_set(e, -ENOMEM, NO_MEMORY) */
 int err_nomem(struct err *e);

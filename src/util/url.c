@@ -236,7 +236,7 @@ static size_t scheme_length(const char *word)
 	return strncmp(word + n, "://", 3) == 0 ? n : 0;
 }
 
-/* word: a URL whose scheme has n letters. */
+/* word: a URL with a scheme of n letters. */
 static int parse_url(const char *word, size_t n, struct url *p, struct err *e)
 {
 	const char *rest = word + n + 3, *slash = strchrnul(rest, '/');

@@ -164,7 +164,7 @@ int sink_leave_for_later(struct sink *s, struct sink_file *f);
 /* f's directory could not be created. */
 int sink_parent_failed(struct sink *s, struct sink_file *f);
 int sink_flush_verdicts(struct sink *s);
-/* Send the verdict on a file whose data may arrive from now on. */
+/* Send the verdict on a file: its data may arrive from now on. */
 int sink_wants(struct sink *s, struct sink_file *f, uint8_t verdict);
 int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
 /* The ticker tells the source that the entry of this id is done. 0 or -ENOMEM. */
@@ -175,7 +175,7 @@ int sink_tell_done(struct sink *s, uint64_t id);
 /* f is done: report it, but if it was copied with BULK_F_SUMS, not before its digest has come. path:
  * for people. Any thread. */
 void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enum file_end end);
-/* At the end of the transfer: report the files whose digest has not come. */
+/* At the end of the transfer: report the files without a digest from the source. */
 void sink_sums_end(struct sink *s);
 void sink_sums_free(struct sink *s);
 /* (policy.c) Compute the digest of the existing file with f's name. If the source's digest is there, too,

@@ -120,7 +120,7 @@ enum plan_answer {
 	PLAN_SMALL, /* whole files */
 	PLAN_PIECE, /* a piece of a big file */
 	PLAN_CHECK, /* a file that must be compared with its runs first; then call plan_ready() */
-	PLAN_DIGEST, /* whole files whose digests the sink wants */
+	PLAN_DIGEST, /* whole files: the sink wants their digests */
 	PLAN_FULL,  /* the next small file does not fit into room: make more */
 	PLAN_IDLE,  /* no work now (only without wait) */
 	PLAN_END,   /* no more work */

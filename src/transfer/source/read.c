@@ -201,7 +201,7 @@ static int finish_one(struct reader *r, struct sfile *f, struct block *b)
 	return rc;
 }
 
-/* The piece in b was read; b NULL: it failed. With a digest, finish the pieces whose turn it is. Each
+/* The piece in b was read; b NULL: it failed. With a digest, finish the pieces that are next. Each
  * has a reference to f. */
 static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 {

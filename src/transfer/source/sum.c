@@ -2,8 +2,8 @@
 /* Digests of whole files, computed from the blocks that readers fill: no file is read twice, unless
  * the sink has a part of it.
  *
- * Several readers fill blocks of one file. A block whose predecessor has not been hashed is held
- * until then; one reader at a time hashes the blocks of a file in order. Readers get a block before
+ * Several readers fill blocks of one file. A block is held until its predecessor has been
+ * hashed; one reader at a time hashes the blocks of a file in order. Readers get a block before
  * the plan gives them a piece, so the lowest piece that is missing always has a block, and the held
  * ones cannot use up the pool. */
 #include "transfer/source/source.h"

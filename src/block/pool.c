@@ -74,8 +74,8 @@ static int pool_map(struct pool *p, enum page_choice pages, struct err *e)
 	if (!p->huge)
 		base = mmap(NULL, p->bytes, access, flags, -1, 0);
 	if (base == MAP_FAILED)
-		return err_sys(e, -errno, "cannot map %zu bytes for %u blocks", p->bytes,
-			       p->nblocks);
+		return err_sys(e, -errno, "cannot map %zu bytes for %u block%s", p->bytes,
+			       p->nblocks, plural(p->nblocks));
 	p->base = base;
 	p->mapped = p->huge ? huge : p->bytes;
 	if (!p->huge && pages != PAGES_SMALL)
@@ -89,7 +89,7 @@ static int make_blocks(struct pool *p, struct err *e)
 	p->blocks = calloc(p->nblocks, sizeof(*p->blocks));
 	p->extents = calloc(p->nblocks, BLOCK_EXTENTS * sizeof(*p->extents));
 	if (!p->blocks || !p->extents)
-		return err_sys(e, -ENOMEM, "cannot describe %u blocks", p->nblocks);
+		return err_nomem(e);
 	/* In reverse order, so that the first block is on top of the stack. */
 	for (uint32_t i = p->nblocks; i-- > 0;) {
 		struct block *b = &p->blocks[i];

@@ -176,7 +176,7 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	if (!rdma)
 		f->transports &= (uint8_t)~TRANSPORT_RDMA;
 	if (!rc && !f->transports)
-		rc = err_set(e, -EINVAL, "--transport rdma: this build has no RDMA transport");
+		rc = err_set(e, -EINVAL, "--transport rdma: " NO_RDMA);
 	return rc;
 }
 
@@ -193,7 +193,7 @@ int bulk_possible(const struct server *s, uint32_t flags, struct err *e)
 	const struct bulk_version *v = &s->client->bulk;
 
 	if (!v->major)
-		return err_set(e, -EPROTONOSUPPORT, "%s is no rftpd, or one without bulk mode",
+		return err_set(e, -EPROTONOSUPPORT, "%s is not rftpd, or has no bulk mode",
 			       printable(s->url.host));
 	if (bulk_version_check(v, flags, e))
 		return err_prefix(e, "%s", printable(s->url.host));
@@ -329,7 +329,7 @@ enum exit_status attempts_run(struct attempts *a, const struct err *setup)
 				resumable = r.resumable && !a->pipe;
 		}
 		if (!rc && rereads && r.touched) {
-			err_set(&e, -EAGAIN, "%llu file%s changed while being read",
+			err_set(&e, -EAGAIN, "%llu file%s " FILE_CHANGED_WHY,
 				(unsigned long long)r.touched, r.touched == 1 ? "" : "s");
 		} else if (!rc && r.in_the_way && !passed &&
 			   !(a->request->flags & BULK_F_DRY_RUN)) {

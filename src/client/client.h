@@ -87,6 +87,13 @@ enum exit_status rftp_doctor(struct job *j);
 
 /* ---- for commands ---- */
 
+/* For messages. %s: a word that another command would take; a path. */
+#define GET_COPIES_WHY "%s is on a server: rftp get copies from there"
+#define PUT_COPIES_WHY "%s is not on a server: rftp put copies to there"
+#define FILES_FROM_WHY "--files-from needs one source, a directory"
+#define NOT_TAKEN_WHY "%s does not take %s%s%s" /* command, option, advice */
+#define LISTED_NAME_WHY "the server lists a name that is not valid"
+
 /* Report an error of the command line. Returns EXIT_USAGE. */
 enum exit_status usage_error(const struct job *j, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -67,8 +67,7 @@ int url_of_server(const char *word, struct url *p, struct err *e)
 	if (rc || url_is_remote(p))
 		return rc;
 	url_clear(p);
-	return err_set(e, -EINVAL, "%s is not on a server: rftp://host/path or host:path was "
-		       "expected", printable(word));
+	return err_set(e, -EINVAL, URL_LOCAL_WHY, printable(word));
 }
 
 int url_of_rftpd(const char *word, struct url *p, struct err *e)
@@ -78,7 +77,7 @@ int url_of_rftpd(const char *word, struct url *p, struct err *e)
 	if (rc || !url_is_foreign(p))
 		return rc;
 	url_clear(p);
-	return err_set(e, -EINVAL, "%s: this needs an rftpd at the other end: rftp://host/path or "
+	return err_set(e, -EINVAL, "%s needs an rftpd at the other end: write rftp://host/path or "
 		       "host:path", printable(word));
 }
 
@@ -243,7 +242,7 @@ enum exit_status job_run(struct job *j)
 		const char *advice = options_advice(s, cmd->bit);
 
 		if (!(s->def->where & cmd->bit))
-			return usage_error(j, "%s does not take %s%s%s", cmd->name,
+			return usage_error(j, NOT_TAKEN_WHY, cmd->name,
 					   setting_text(s), advice ? ": " : "",
 					   advice ? advice : "");
 	}

@@ -34,7 +34,7 @@ static int known_hosts_read(const char *file, char **text, struct err *e)
 		*text = strdup("");
 		rc = *text ? 0 : -ENOMEM;
 	}
-	return rc ? err_sys(e, rc, "cannot read %s", printable(file)) : 0;
+	return rc ? err_path(e, rc, file, CANNOT_READ) : 0;
 }
 
 int known_hosts_check(const char *file, const char *host, uint16_t port, const char *pin,
@@ -102,7 +102,7 @@ int known_hosts_add(const char *file, const char *host, uint16_t port, const cha
 
 	rc = dir ? make_dirs(dir, 0700) : 0;
 	if (rc)
-		return err_sys(e, rc, "cannot write %s", printable(file));
+		return err_path(e, rc, file, CANNOT_WRITE);
 
 	/* Lock a second file beside it, because file itself is replaced; NFS locks no
 	 * directories. */
@@ -331,17 +331,17 @@ int netrc_find(const char *file, const struct netrc_server *server, struct login
 	memset(l, 0, sizeof(*l));
 	if (stat(file, &st) < 0)
 		return errno == ENOENT ? -ENOENT :
-			err_sys(e, -errno, "cannot read %s", printable(file));
+			err_path(e, -errno, file, CANNOT_READ);
 
 	/* Refuse a file that others may read, so that the owner notices. Only regular files:
 	 * /dev/null has no passwords, and a pipe belongs to the shell that made it. */
 	if (S_ISREG(st.st_mode) && (st.st_mode & 077))
-		return err_set(e, -EACCES, "%s is not used: others may read it (chmod 600 %s)",
+		return err_set(e, -EACCES, "%s is not used: others can read it (chmod 600 %s)",
 			       printable(file), printable(file));
 
 	rc = read_file(file, NETRC_MAX, &text, NULL);
 	if (rc)
-		return err_sys(e, rc, "cannot read %s", printable(file));
+		return err_path(e, rc, file, CANNOT_READ);
 	rc = netrc_parse(file, text, server, l, e);
 	explicit_bzero(text, strlen(text));
 	free(text);

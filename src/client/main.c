@@ -79,8 +79,7 @@ int main(int argc, char **argv)
 	 * pipe. */
 	errno = 0;
 	if ((fflush(stdout) || ferror(stdout)) && status == EXIT_DONE && !stdout_closed()) {
-		log_error("cannot write to standard output%s%s", errno ? ": " : "",
-			  errno ? strerror(errno) : "");
+		log_error("standard output: %s", strerror(errno ? errno : EIO));
 		status = EXIT_SOME_FAILED;
 	}
 	return status;

@@ -61,16 +61,24 @@ static int open_part(struct manifest *m)
 	return 0;
 }
 
+const char *digest_option(const char *alg, struct err *e)
+{
+	const char *name = digest_name(alg);
+
+	if (!name)
+		err_set(e, -EINVAL, "--alg %s: no such digest (rftp --help lists them)",
+			printable(alg));
+	return name;
+}
+
 struct manifest *manifest_new(const char *file, const char *alg, struct err *e)
 {
 	struct manifest *m;
 	int rc;
 
-	if (!digest_name(alg)) {
-		err_set(e, -EINVAL, "--alg %s: no such digest (rftp --help lists them)",
-			printable(alg));
+	alg = digest_option(alg, e);
+	if (!alg)
 		return NULL;
-	}
 	m = calloc(1, sizeof(*m));
 	if (m)
 		m->file = strdup(file);
@@ -79,13 +87,13 @@ struct manifest *manifest_new(const char *file, const char *alg, struct err *e)
 		err_nomem(e);
 		return NULL;
 	}
-	m->alg = digest_name(alg);
+	m->alg = alg;
 	m->json = ends_in(file, ".json") || ends_in(file, ".jsonl");
 	m->out = strcmp(file, "-") ? NULL : stdout;
 	rc = m->out ? 0 : open_part(m);
 	if (!rc)
 		return m;
-	err_sys(e, rc, "cannot write the manifest %s", printable(file));
+	err_path(e, rc, file, CANNOT_WRITE);
 	manifest_free(m);
 	return NULL;
 }
@@ -159,7 +167,7 @@ int manifest_end(struct manifest *m, bool keep)
 			unlink(m->part);
 	}
 	if (rc)
-		log_error("cannot write the manifest %s: %s", printable(m->file), strerror(-rc));
+		log_error("%s: " CANNOT_WRITE ": %s", printable(m->file), strerror(-rc));
 	manifest_free(m);
 	return rc;
 }
@@ -291,30 +299,29 @@ static int read_lines(FILE *in, const char *file, const char *alg, struct manife
 		}
 		l->v[l->n++] = f;
 	}
-	return ferror(in) ? err_sys(e, -errno, "cannot read %s", printable(file)) : 0;
+	return ferror(in) ? err_path(e, -errno, file, CANNOT_READ) : 0;
 }
 
 int manifest_read(const char *file, const char *alg, struct manifest_list *l, struct err *e)
 {
 	bool standard = !strcmp(file, "-");
 	FILE *in = standard ? stdin : fopen(file, "re");
+	const char *name;
 	int rc;
 
 	memset(l, 0, sizeof(*l));
 	if (!in)
-		return err_sys(e, -errno, "cannot read %s", printable(file));
-	if (alg && !digest_name(alg))
-		rc = err_set(e, -EINVAL, "--alg %s: no such digest", printable(alg));
-	else
-		rc = read_lines(in, standard ? "standard input" : file,
-				alg ? digest_name(alg) : NULL, l, e);
+		return err_path(e, -errno, file, CANNOT_READ);
+	name = alg ? digest_option(alg, e) : NULL;
+	rc = alg && !name ? -EINVAL :
+	     read_lines(in, standard ? "standard input" : file, name, l, e);
 	if (!standard)
 		fclose(in);
 	if (!rc && l->n)
 		qsort(l->v, l->n, sizeof(*l->v), compare_files);
 	for (size_t i = 1; !rc && i < l->n; i++)
 		if (!strcmp(l->v[i - 1].path, l->v[i].path))
-			rc = err_set(e, -EINVAL, "%s: two lines for %s", printable(file),
+			rc = err_set(e, -EINVAL, "%s: \"%s\" is listed twice", printable(file),
 				     printable(l->v[i].path));
 	if (rc)
 		manifest_list_clear(l);

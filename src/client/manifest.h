@@ -9,6 +9,8 @@
 
 /* ---- reading ---- */
 
+/* The digest_name() of --alg's value; NULL with text. */
+const char *digest_option(const char *alg, struct err *e);
 /* Is hex a digest of the algorithm alg, a digest_name()? */
 bool digest_fits(const char *alg, const char *hex);
 

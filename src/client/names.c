@@ -68,7 +68,7 @@ int names_read(const char *file, bool nul, struct names *names, struct err *e)
 
 	memset(names, 0, sizeof(*names));
 	if (!in)
-		return err_sys(e, -errno, "cannot read %s", printable(file));
+		return err_path(e, -errno, file, CANNOT_READ);
 	file = standard ? "standard input" : file;
 
 	while (rc == 0 && (n = getdelim(&line, &room, nul ? '\0' : '\n', in)) > 0) {
@@ -78,7 +78,7 @@ int names_read(const char *file, bool nul, struct names *names, struct err *e)
 			line[--n] = '\0';
 		name = strdup(line);
 		if (strlen(line) != (size_t)n)
-			rc = err_set(e, -EINVAL, "%s: contains NUL bytes: is -0 missing?",
+			rc = err_set(e, -EINVAL, "%s: contains a NUL: is -0 missing?",
 				     printable(file));
 		else if (name && name_normalize(name))
 			rc = err_set(e, -EINVAL, "%s: \"%s\" climbs out of the directory",
@@ -89,7 +89,7 @@ int names_read(const char *file, bool nul, struct names *names, struct err *e)
 			rc = err_sys(e, -ENOMEM, "%s", printable(file));
 	}
 	if (rc == 0 && ferror(in))
-		rc = err_sys(e, -errno, "cannot read %s", printable(file));
+		rc = err_path(e, -errno, file, CANNOT_READ);
 	if (!standard)
 		fclose(in);
 	if (rc)

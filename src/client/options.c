@@ -119,7 +119,7 @@ const struct option_def rftp_options[] = {
 	CONSTANT("checksum", ON_COPY | IN_CONF, policy, POLICY_CHECKSUM,
 		 "leave files alone that have the same size and digest"),
 	FLAG("delete", 0, ON_SYNC, delete,
-	     "remove what the source does not have, after all else went well"),
+	     "remove names that the source does not have, after all else went well"),
 	FLAG("delete-excluded", 0, ON_SYNC, delete_excluded,
 	     "with --delete: names that the rules leave out, too"),
 	NUMBER("max-delete", "N", option_number, ON_SYNC | IN_CONF, max_delete, 0, UINT32_MAX,
@@ -216,7 +216,7 @@ const struct option_def rftp_options[] = {
 	FLAG("stats", 0, ON_COPY | IN_CONF, stats,
 	     "all counters at the end: stages, channels, processor time"),
 	STRING("log-file", 0, "FILE", ON_ALL | IN_CONF, log_file,
-	       "append what happens to FILE, each file and the summary, too"),
+	       "append the log to FILE, each file and the summary, too"),
 	FLAG("json", 0, ON_ALL | IN_CONF, json, "one JSON object per line on standard output"),
 	FLAG("quiet", 'q', ON_ALL | IN_CONF, quiet, "errors only"),
 	{ .name = "verbose", .letter = 'v', .kind = &option_count,
@@ -237,7 +237,7 @@ const struct option_def rftp_options[] = {
 	FLAG("parts", 0, ON_RM, parts,
 	     "unfinished files that no transfer is writing, in directories"),
 	FLAG("parents", 'p', ON_MKDIR, parents,
-	     "missing parents too; a directory that exists is no error"),
+	     "missing parents too; an existing directory is not an error"),
 	STRING("alg", 0, "NAME", ON_HASH | ON_VERIFY | ON_COPY | IN_CONF, alg,
 	       "of digests: SHA-256, XXH128, MD5, CRC32C, Adler-32, SHA-1, SHA-512"),
 	NUMBER("time", "TIME", option_time, ON_BENCH | ON_DOCTOR, bench_ns, SECOND / 10, 24 * HOUR,
@@ -348,8 +348,7 @@ static int conf_set_url(struct conf_source *r, const char *name, const char *val
 	int rc = url_parse(value, &url, e);
 
 	if (rc == 0 && !url_is_remote(&url))
-		rc = err_set(e, -EINVAL, "\"%s\" is not on a server: rftp://host/path or "
-			     "host:path was expected", printable(value));
+		rc = err_set(e, -EINVAL, URL_LOCAL_WHY, printable(value));
 	if (rc == 0 && r->wanted && !strcmp(r->wanted, name)) {
 		url_clear(&r->found);
 		r->found = url;
@@ -409,7 +408,7 @@ static int conf_read_files(const char *file, struct conf_source *r, struct err *
 		rc = conf_read_with(files[i], &r->reader, e);
 		options_clear(&r->other);
 		if (rc == -ENOENT && file)
-			return err_sys(e, rc, "cannot read %s", printable(file));
+			return err_path(e, rc, file, CANNOT_READ);
 		if (rc == 0 && r->no_url)
 			return err_set(e, -EINVAL, "%s:%u: " NO_URL, printable(files[i]),
 				       r->no_url);
@@ -579,7 +578,7 @@ static const struct option_hint hints[] = {
 	{ "--compress", "rftp does not compress data" },
 	{ "-P", "rftp shows progress and resumes by default" },
 	{ "-p", "rftp keeps times and modes by default" },
-	{ "--delete", "rftp sync --delete removes what the source does not have" },
+	{ "--delete", "rftp sync --delete removes names that the source does not have" },
 	{ NULL, NULL },
 };
 

@@ -24,13 +24,15 @@ enum { LINE_MAX_BYTES = 512, DEFAULT_WIDTH = 80 };
 
 /* ---- sums and events ---- */
 
-int totals_add(struct totals *t, const struct transfer_result *r)
+void totals_add(struct totals *t, const struct transfer_result *r)
 {
 	uint32_t n = t->nchannels + r->nchannels;
 	uint64_t *bytes = reallocarray(t->channel_bytes, n ? n : 1, sizeof(*bytes));
 
-	if (!bytes)
-		return -ENOMEM;
+	if (!bytes) {
+		log_warn(NO_MEMORY ": the summary is not complete");
+		return;
+	}
 
 	memcpy(bytes + t->nchannels, r->channel_bytes, r->nchannels * sizeof(*bytes));
 	t->channel_bytes = bytes;
@@ -55,7 +57,6 @@ int totals_add(struct totals *t, const struct transfer_result *r)
 	t->wall_ns += r->wall_ns;
 	t->channels_lost += r->channels_lost;
 	t->fell_back |= r->fell_back;
-	return 0;
 }
 
 void totals_clear(struct totals *t)
@@ -627,7 +628,7 @@ static void report_on_file_failed(void *arg, const char *path, int code, const c
 	struct report *r = arg;
 
 	if (code == -EAGAIN && r->rereads) {
-		log_info("%s: it changed while being read", printable(path));
+		log_info("%s: " FILE_CHANGED_WHY, printable(path));
 		return;
 	}
 	if (r->o->json)
@@ -736,8 +737,7 @@ void report_result(struct report *r, const struct transfer_result *res)
 	r->totals.foreign = r->foreign;
 	if (r->foreign)
 		all.agreement = r->agreement;
-	if (totals_add(&r->totals, &all))
-		log_warn(NO_MEMORY ": the summary is not complete");
+	totals_add(&r->totals, &all);
 	atomic_store(&r->begun, false);
 	report_set_last_words(r);
 
@@ -787,11 +787,6 @@ void report_error(struct report *r, const struct err *e)
 	 * failed. */
 	if (!r->totals.failed && exit_of(e->code, report_begun(r)) == EXIT_SOME_FAILED)
 		r->totals.failed = 1;
-}
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 static void stats_line(const char *name, const char *fmt, ...)

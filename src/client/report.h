@@ -69,8 +69,8 @@ struct totals {
 					 * unknown */
 };
 
-/* Add r to t. 0 or -ENOMEM. */
-int totals_add(struct totals *t, const struct transfer_result *r);
+/* Add r to t; without memory, warn that the sum is not complete. */
+void totals_add(struct totals *t, const struct transfer_result *r);
 void totals_clear(struct totals *t);
 double totals_rate(const struct totals *t); /* bytes per second */
 

@@ -97,7 +97,7 @@ static int server_choose_user(struct server *s, struct err *e)
 
 	rc = netrc_find(file, &server, &l, &why);
 	if (rc == -ENOENT && s->o.netrc)
-		return err_sys(e, rc, "cannot read %s", printable(file));
+		return err_path(e, rc, file, CANNOT_READ);
 	if (rc < 0 && rc != -ENOENT) {
 		if (s->o.netrc)
 			return err_set(e, rc, "%s", why.text);
@@ -181,7 +181,7 @@ static int server_connect_failed(const struct server *s, struct err *e)
 		err_set(e, e->code, "%s (with the password in %s)", e->text,
 			s->o.netrc ? printable(s->o.netrc) : "~/.netrc");
 	else if (p->kind == URL_SSH && !strcasecmp(p->host, "rftp"))
-		err_set(e, e->code, "%s (%s is a host here, by ssh: was %s:// meant?)", e->text,
+		err_set(e, e->code, "%s (did you mean %s://? %s is a host here, by ssh)", e->text,
 			p->host, p->host);
 
 	if (exit_of(e->code, false) == EXIT_SOME_FAILED)

@@ -241,6 +241,17 @@ bool ftp_client_quiet(struct ftp_client *c);
 
 /* Put a refusal by host into e. Returns the errno that fits its text or code best. */
 int ftp_reply_refused(const char *host, int code, const char *text, struct err *e);
+/* Put into e that the connection to host is lost, by rc. Returns the errno. */
+int ftp_lost(const char *host, int rc, struct err *e);
+/* Put into e: host cannot take this name, offers no TLS, or has a key that was refused. Each returns
+ * the errno. */
+int ftp_bad_name(const char *host, const char *name, struct err *e);
+int ftp_no_tls(const char *host, uint16_t port, int code, const char *text, struct err *e);
+int ftp_key_refused(const char *host, uint16_t port, struct err *e);
+/* Check that user may be sent by FTP. 0, or -EILSEQ with text. */
+int ftp_check_user(const char *user, struct err *e);
+/* A password would cross the network in clear. Returns -EACCES with text. */
+int ftp_no_clear_password(const char *host, const char *user, struct err *e);
 /* Put the refusal of a login into e. Returns -EACCES. */
 int ftp_login_refused(const char *host, const char *user, int code, const char *text,
 		      struct err *e);

@@ -432,7 +432,7 @@ static void reuse_session(SSL *ssl, struct tls *from)
 	if (own)
 		SSL_set_session(ssl, own);
 	else
-		log_debug("TLS: there is no session to resume, which some servers require");
+		log_debug("TLS: there is no session to resume, which some servers need");
 	SSL_SESSION_free(own);
 }
 
@@ -521,7 +521,7 @@ struct tls *tls_start(struct tls_ctx *c, int fd, const char *host, struct tls *r
 	t->ssl = SSL_new(c->ctx);
 	bio = wire_bio(&t->wire);
 	if (!t->ssl || !bio) {
-		err_set(e, -ENOMEM, "cannot set TLS up: %s", openssl_reason());
+		err_set(e, -ENOMEM, "cannot start TLS: %s", openssl_reason());
 		BIO_free(bio);
 		tls_free(t);
 		return NULL;

@@ -52,7 +52,7 @@ static BIO *tls_read_pem(const struct tls_pem *p, const char *role, struct err *
 	if (text)
 		crypto_wipe(text, len);
 	if (!b)
-		err_sys(e, r ? r : -ENOMEM, "cannot read %s %s", role, printable(p->file));
+		err_sys(e, r ? r : -ENOMEM, "%s %s: " CANNOT_READ, role, printable(p->file));
 	return b;
 }
 
@@ -76,11 +76,11 @@ int tls_check_key_file(const char *keyfile, struct err *e)
 	struct stat st;
 
 	if (stat(keyfile, &st) < 0)
-		return err_sys(e, -errno, "cannot read key %s", printable(keyfile));
+		return err_sys(e, -errno, "key %s: " CANNOT_READ, printable(keyfile));
 	if ((st.st_mode & 077) == 0)
 		return 0;
 	return err_set(e, -EPERM,
-		       "key %s is open to others besides its owner (mode %04o): chmod 600 %s",
+		       "key %s: others can read it (mode %04o): chmod 600 %s",
 		       printable(keyfile), st.st_mode & 07777u, printable(keyfile));
 }
 
@@ -120,13 +120,15 @@ EVP_PKEY *tls_new_key(void)
 	return EVP_EC_gen("P-256");
 }
 
+#define CANNOT_KEY "cannot make a key: %s"
+
 static EVP_PKEY *make_key(const char *keyfile, struct err *e)
 {
 	EVP_PKEY *key = tls_new_key();
 	BIO *pem = BIO_new(BIO_s_secmem());
 
 	if (!key || !pem || PEM_write_bio_PrivateKey(pem, key, NULL, NULL, 0, NULL, NULL) != 1)
-		err_set(e, -EIO, "cannot make a key: %s", openssl_reason());
+		err_set(e, -EIO, CANNOT_KEY, openssl_reason());
 	else if (write_pem(keyfile, steal_ptr(&pem), 0600, e) == 0)
 		return key;
 	BIO_free(pem);
@@ -614,7 +616,7 @@ struct tls_ctx *tls_pinned_new(bool server, char **pin, struct err *e)
 	X509_free(cert);
 	EVP_PKEY_free(key);
 	if (!*pin) {
-		err_set(e, -EIO, "cannot make a key: %s", openssl_reason());
+		err_set(e, -EIO, CANNOT_KEY, openssl_reason());
 		tls_ctx_free(c);
 		return NULL;
 	}

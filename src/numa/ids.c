@@ -2,6 +2,8 @@
 /* Sets of small numbers, in the kernel's text format for lists of CPUs and nodes. */
 #include "numa/numa.h"
 
+#define NO_NODE "there is no node %d (rftp-numa topo lists them)"
+
 #include "numa/topo.h"
 
 #include <ctype.h>
@@ -143,7 +145,7 @@ int place_wish_parse(struct place_wish *w, const char *text, struct err *e)
 			return 0;
 		}
 	if (strncmp(text, "node:", 5) || parse_uint(text + 5, 0, NODE_MOST, &node))
-		return err_set(e, -EINVAL, "\"%s\" is none of auto, off, node:N, nic, storage",
+		return err_set(e, -EINVAL, "must be auto, off, node:N, nic or storage, not \"%s\"",
 			       printable(text));
 	w->mode = PLACE_NODE;
 	w->node = (int)node;
@@ -185,13 +187,13 @@ static int check_nics(const char *list, const struct topo *t, struct err *e)
 			return err_set(e, -EINVAL, "\"%.*s\" is not CARD=NODE, as in eth0=1 or "
 				       "eth0=any", (int)strcspn(list, ","), printable(list));
 		if (n.node != NODE_UNKNOWN && !topo_find(t, n.node))
-			return err_set(e, -EINVAL, "%.*s=%d: there is no node %d here", (int)n.len,
+			return err_set(e, -EINVAL, "%.*s=%d: " NO_NODE, (int)n.len,
 				       printable(n.name), n.node, n.node);
 		/* Not an error: the card may be added later. */
 		snprintf(name, sizeof(name), "%.*s", (int)n.len, n.name);
 		snprintf(path, sizeof(path), "%.*s/class/net/%s", PATH_MAX - 300, t->sys, name);
 		if (access(path, F_OK))
-			log_warn("%s: there is no such network interface now", printable(name));
+			log_warn("there is no network interface %s", printable(name));
 		list = n.next;
 	}
 
@@ -209,8 +211,7 @@ int place_wish_check(const struct place_wish *w, struct err *e)
 	if (!t)
 		return e->code;
 	if (w->mode == PLACE_NODE && !topo_find(t, w->node))
-		r = err_set(e, -EINVAL, "node:%d: there is no such node here; rftp-numa topo lists "
-			    "those there are", w->node);
+		r = err_set(e, -EINVAL, NO_NODE, w->node);
 	if (!r && w->nics)
 		r = check_nics(w->nics, t, e);
 	topo_free(t);

@@ -206,11 +206,11 @@ static int list_commands(void)
 	return TOOL_DONE;
 }
 
-/* Print a usage error about word (NULL: none), and how to get help. */
-static int misused(const char *text, const char *word)
+/* Print a usage error, and how to get help. */
+static int misused(const char *text)
 {
-	log_error("%s%s%s (" TOOL_NAME " --help lists commands, " TOOL_NAME " COMMAND --help "
-		  "options)", text, word ? ": " : "", word ? printable(word) : "");
+	log_error("%s (" TOOL_NAME " --help lists commands, " TOOL_NAME " COMMAND --help options)",
+		  text);
 	return TOOL_USAGE;
 }
 
@@ -237,7 +237,7 @@ static int run_command(int argc, char **argv)
 	for (; word < argc && common_flag(argv[word]); word++)
 		help |= common_flag(argv[word]) == 'h';
 	if (word == argc)
-		return help ? list_commands() : misused("no command", NULL);
+		return help ? list_commands() : misused("no command");
 	/* Put the flags before the command behind it: "-v topo" means "topo -v". */
 	command = argv[word];
 	argv[word] = argv[1];
@@ -248,9 +248,14 @@ static int run_command(int argc, char **argv)
 	}
 	while (i < COMMANDS && strcmp(commands[i].name, argv[1]) != 0)
 		i++;
-	if (i == COMMANDS)
-		return misused(*argv[1] == '-' ? "no such option before a command" :
-			       "no such command", argv[1]);
+	if (i == COMMANDS) {
+		if (*argv[1] == '-')
+			err_set(&e, -EINVAL, "there is no option %s before a command",
+				printable(argv[1]));
+		else
+			err_set(&e, -EINVAL, "there is no command \"%s\"", printable(argv[1]));
+		return misused(e.text);
+	}
 	if (!commands[i].run)
 		return become(argc - 1, argv + 1);
 

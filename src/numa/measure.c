@@ -81,8 +81,7 @@ static int copy_allocate(struct copier *w, int node, unsigned turn, struct buffe
 	madvise(map, map_bytes(p), MADV_HUGEPAGE);
 	r = p->bind ? place_memory(map, map_bytes(p), node, true) : 0;
 	if (r == -ENOSYS)
-		return err_set(&w->err, r, "this rftp-numa cannot bind memory: it was built without "
-			       "libnuma");
+		return err_set(&w->err, r, "this build has no libnuma: it cannot bind memory");
 	if (r)
 		return err_sys(&w->err, r, "cannot bind memory to node %d", node);
 	memset(b->at, (int)w->cpu + 1, p->bytes);

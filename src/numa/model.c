@@ -99,8 +99,9 @@ int model_fits(const struct model *m, const struct topo *t, struct err *e)
 	int r = 0;
 
 	if (json_array_size(nodes) != topo_nodes(t))
-		return err_set(e, -ESTALE, "it had %zu nodes, and there are %u",
-			       json_array_size(nodes), topo_nodes(t));
+		return err_set(e, -ESTALE, "it had %zu node%s, and has %u now",
+			       json_array_size(nodes), plural(json_array_size(nodes)),
+			       topo_nodes(t));
 	for (unsigned i = 0; !r && i < topo_nodes(t); i++)
 		r = node_fits(json_array_get(nodes, i), t, topo_node(t, i), e);
 	return r;
@@ -118,6 +119,11 @@ int model_fits(const struct model *m, const struct topo *t, struct err *e)
 #define DATE_MOST 31 /* ISO 8601, UTC */
 
 /* Check that the member key of obj is an integer from least to most. */
+static int no_node(int node, struct err *e)
+{
+	return err_set(e, -EBADMSG, "\"nodes\" has no node %d", node);
+}
+
 static int check_int(const json_t *obj, const char *key, json_int_t least, json_int_t most,
 		     struct err *e)
 {
@@ -137,7 +143,8 @@ static const json_t *check_array(const json_t *obj, const char *key, size_t most
 
 	if (json_is_array(list) && json_array_size(list) && json_array_size(list) <= most)
 		return list;
-	err_set(e, -EBADMSG, "\"%s\" is not a list with 1 to %zu elements", key, most);
+	err_set(e, -EBADMSG, "\"%s\" is not a list with at least 1 and at most %zu elements", key,
+		most);
 	return NULL;
 }
 
@@ -151,19 +158,21 @@ static int model_check_node(const json_t *obj, json_int_t least, size_t nodes, s
 	    check_int(obj, "memory", 0, BYTES_MOST, e))
 		return -EBADMSG;
 	if (!cpus || ids_parse(cpus, &ignored))
-		return err_set(e, -EBADMSG, "\"cpus\" is no list of CPUs, as \"0-3,8\"");
+		return err_set(e, -EBADMSG, "\"cpus\" is not a list of CPUs, as \"0-3,8\"");
 	distances = check_array(obj, "distances", nodes, e);
 	if (!distances)
 		return -EBADMSG;
 	if (json_array_size(distances) != nodes)
-		return err_set(e, -EBADMSG, "there are %zu nodes, but %zu distances", nodes,
-			       json_array_size(distances));
+		return err_set(e, -EBADMSG, "%zu distance%s for %zu node%s",
+			       json_array_size(distances), plural(json_array_size(distances)),
+			       nodes, plural(nodes));
 	for (size_t i = 0; i < nodes; i++) {
 		const json_t *d = json_array_get(distances, i);
 
 		if (!json_is_integer(d) || json_integer_value(d) < 0 ||
 		    json_integer_value(d) > DISTANCE_MOST)
-			return err_set(e, -EBADMSG, "distance %zu is none", i);
+			return err_set(e, -EBADMSG, "distance %zu must be a whole number from 0 to "
+				       "%d", i, DISTANCE_MOST);
 	}
 
 	return 0;
@@ -179,13 +188,13 @@ static int check_cell(const json_t *obj, const json_t *nodes, json_int_t least, 
 	if (check_int(obj, "node", least, NODE_MOST, e))
 		return -EBADMSG;
 	if (!of_node(nodes, "id", (int)member(obj, "node")))
-		return err_set(e, -EBADMSG, "\"nodes\" has no node %d", (int)member(obj, "node"));
+		return no_node((int)member(obj, "node"), e);
 	for (int i = 0; i < 3; i++) {
 		const json_t *field = json_object_get(obj, keys[i]);
 
 		v[i] = json_number_value(field);
 		if (!json_is_number(field) || !(v[i] >= 1 && v[i] <= (double)BYTES_MOST))
-			return err_set(e, -EBADMSG, "\"%s\" is no bandwidth in bytes per second",
+			return err_set(e, -EBADMSG, "\"%s\" is not a bandwidth in bytes per second",
 				       keys[i]);
 	}
 
@@ -236,7 +245,7 @@ static int check_target(const json_t *obj, const json_t *targets, const json_t *
 	if (check_int(obj, "node", 0, NODE_MOST, e))
 		return -EBADMSG;
 	if (!of_node(nodes, "id", node))
-		return err_set(e, -EBADMSG, "\"nodes\" has no node %d", node);
+		return no_node(node, e);
 	if (of_node(targets, "node", node) != obj)
 		return err_set(e, -EBADMSG, "node %d is listed twice", node);
 	if (check_int(obj, "threads", 1, IDS_MAX, e) ||

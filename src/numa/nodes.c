@@ -87,8 +87,8 @@ static int make_only_node(struct topo *t, struct err *e)
 	if (!t->node)
 		return -ENOMEM;
 	if (read_ids(t, "devices/system/cpu", "online", &t->node->cpus) && !sys_is_own(t))
-		return err_set(e, -ENOENT, "%s is no sysfs: there is neither " NODES "/online nor "
-			       "devices/system/cpu/online in it", printable(t->sys));
+		return err_set(e, -ENOENT, "%s is not a sysfs: there is neither " NODES "/online "
+			       "nor devices/system/cpu/online in it", printable(t->sys));
 	t->node->distance = calloc(1, sizeof(unsigned));
 	if (!t->node->distance)
 		return -ENOMEM;
@@ -102,7 +102,7 @@ static int read_nodes(struct topo *t, struct err *e)
 	int r = read_ids(t, NODES, "online", &online);
 
 	if (r == -EINVAL || r == -ERANGE)
-		return err_set(e, r, "%s/" NODES "/online is no list of nodes up to %d",
+		return err_set(e, r, "%s/" NODES "/online is not a list of nodes up to %d",
 			       printable(t->sys), IDS_MAX - 1);
 	if (r || !ids_count(&online))
 		return make_only_node(t, e);

@@ -186,6 +186,7 @@ int bulk_request_put(struct buf *b, const struct bulk_request *r);
 
 /* 0; -EBADMSG; -ENOMEM; -EPROTONOSUPPORT with text: another major version, or unknown flags. The
  * caller clears r after success. */
+int request_malformed(struct err *e, int code); /* text for an error of decoding; returns code */
 int bulk_request_get(struct buf *b, struct bulk_request *r, struct err *e);
 
 struct bulk_agree {
@@ -257,6 +258,7 @@ int bulk_entry_get(struct buf *b, struct bulk_entry *e);
 struct bulk_range bulk_range_at(const uint8_t *ranges, uint32_t i);
 void bulk_range_set(uint8_t *ranges, uint32_t i, struct bulk_range r);
 /* True for one component of at most BULK_NAME_MAX bytes: not "", ".", "..", no "/". */
+#define BULK_LONG_WHY "the list of names is longer than a request may be"
 bool bulk_name_ok(const char *name);
 
 /* Append an extended attribute to b, the attributes of an entry. 0; -EINVAL: the name is empty or

@@ -440,6 +440,11 @@ int wire_request_get(struct wire *w, struct bulk_request *r, struct err *e)
 	return w->no_memory ? -ENOMEM : w->bad ? -EBADMSG : 0;
 }
 
+int request_malformed(struct err *e, int code)
+{
+	return err_sys(e, code, "cannot decode the request");
+}
+
 int bulk_request_get(struct buf *b, struct bulk_request *r, struct err *e)
 {
 	struct wire w = wire_of(b);
@@ -450,7 +455,7 @@ int bulk_request_get(struct buf *b, struct bulk_request *r, struct err *e)
 	if (!rc)
 		return wire_end(&w, b, r, sizeof(*r));
 	bulk_request_clear(r);
-	return rc == -EPROTONOSUPPORT ? rc : err_sys(e, rc, "cannot decode the bulk request");
+	return rc == -EPROTONOSUPPORT ? rc : request_malformed(e, rc);
 }
 
 /* ---- the server's answer ---- */

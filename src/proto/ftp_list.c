@@ -299,8 +299,8 @@ int listing_add(void *listing, const void *p, size_t n, struct err *e)
 		l->text = buf_new(TEXT_MOST);
 	rc = l->text ? buf_put(l->text, p, n) : -ENOMEM;
 	if (rc == -ENOBUFS || l->lines > LINES_MOST)
-		return err_set(e, -EOVERFLOW, "%s lists too much: %" PRIu64 " lines in a directory",
-			       l->host, l->lines);
+		return err_set(e, -EOVERFLOW, "%s lists a directory with more than %u lines",
+			       l->host, LINES_MOST);
 	return rc ? err_sys(e, rc, "listing from %s", l->host) : 0;
 }
 
@@ -364,7 +364,7 @@ int listing_parse(struct listing_text *l, enum listing_form form, struct facts_l
 		len -= len && line[len - 1] == '\r';
 		line[len] = '\0';
 		if (strlen(line) != len) /* the part after the NUL would be lost */
-			return err_set(e, -EPROTO, "%s lists a name with a NUL in it: \"%s\"",
+			return err_set(e, -EPROTO, "%s lists a name that contains a NUL: \"%s\"",
 				       l->host, printable(line));
 		if (len)
 			rc = listing_line(l->host, line, form, now, list, e);

@@ -153,13 +153,12 @@ static int choose_guarantees(const struct offer *c, const struct offer *s, struc
 {
 	a->prot = c->prot_min > s->prot_min ? c->prot_min : s->prot_min;
 	if (a->prot > PROT_PRIVATE)
-		return err_set(e, -EPROTONOSUPPORT, "the %s asks for protection level %u, which "
-			       "this version does not know",
-			       c->prot_min > PROT_PRIVATE ? "client" : "server", a->prot);
+		return err_set(e, -EPROTONOSUPPORT, "protection level %u of the %s is not known",
+			       a->prot, c->prot_min > PROT_PRIVATE ? "client" : "server");
 	a->ack = c->ack < s->ack ? c->ack : s->ack;
 	if (a->ack > ACK_VERIFIED)
 		return err_set(e, -EPROTONOSUPPORT,
-			       "acknowledgement level %u is not known to this version", a->ack);
+			       "acknowledgement level %u is not known", a->ack);
 	a->crc = !(c->no_crc && s->no_crc);
 	return 0;
 }

@@ -53,7 +53,7 @@ int third_give_get(struct buf *b, struct third_give *g, struct err *e)
 		return wire_end(&w, b, g, sizeof(*g));
 	third_give_clear(g);
 	memset(g, 0, sizeof(*g));
-	return r == -EPROTONOSUPPORT ? r : err_sys(e, r, "cannot decode the request");
+	return r == -EPROTONOSUPPORT ? r : request_malformed(e, r);
 }
 
 /* ---- TAKE ---- */
@@ -115,7 +115,7 @@ int third_take_get(struct buf *b, struct third_take *t, struct err *e)
 		return wire_end(&w, b, t, sizeof(*t));
 	third_take_clear(t);
 	memset(t, 0, sizeof(*t));
-	return r == -EPROTONOSUPPORT ? r : err_sys(e, r, "cannot decode the request");
+	return r == -EPROTONOSUPPORT ? r : request_malformed(e, r);
 }
 
 /* ---- keys and doors ---- */

@@ -317,7 +317,7 @@ struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c,
 	int r;
 
 	if (!p) {
-		err_sys(e, -ENOMEM, "an RDMA path of %u channels", n);
+		err_nomem(e);
 		return NULL;
 	}
 	p->cfg = *c;
@@ -367,10 +367,11 @@ struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c,
 	if (!r)
 		return p;
 	if (r == -E2BIG)
-		err_set(e, r, "RDMA by %s: its completion queues hold %d entries: set a lower "
-			"--channels or --inflight", ep->name, ep->attr.max_cqe);
+		err_set(e, r, "RDMA by %s: its completion queues hold %d entr%s: set a lower "
+			"--channels or --inflight", ep->name, ep->attr.max_cqe,
+			ep->attr.max_cqe == 1 ? "y" : "ies");
 	else
-		err_sys(e, r, "an RDMA path of %u channels on %s", n, ep->name);
+		err_sys(e, r, "an RDMA path of %u channel%s on %s", n, plural(n), ep->name);
 	rd_path_free(&p->path);
 	return NULL;
 }

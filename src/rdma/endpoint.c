@@ -53,7 +53,7 @@ static void rd_set_options(struct rd_endpoint *ep, struct rdma_cm_id *id)
 		return;
 	r = ep->v->set_tos(id, (uint8_t)ep->cfg.tos);
 	if (r)
-		log_warn("type of service %d is not set: %s", ep->cfg.tos, strerror(-r));
+		net_tos_failed(ep->cfg.tos, r);
 }
 
 /* The reads that a queue pair may have in flight: the limits of the device and of the peer. */
@@ -111,14 +111,14 @@ static bool rd_cannot_read(const struct rd_path *p, const struct rd_channel *c)
 static int rd_check_answer(struct rd_endpoint *ep, struct rd_path *p, struct rd_channel *c,
 			   const struct rdma_conn_param *param, struct err *e)
 {
-	const char *why = "it does not speak this protocol";
+	const char *why = PROTOCOL_WHY;
 	uint16_t number = 0;
 
 	if (param->private_data_len >= HELLO_BYTES)
 		why = channel_hello_check(param->private_data, true, ep->cfg.auth, &number,
 					  &c->peer_key);
 	if (!why && number != ep->cfg.first + c->index)
-		why = "it answers for another channel";
+		why = CHANNEL_WHY;
 	if (why)
 		return err_set(e, -EKEYREJECTED, "RDMA channel %u: %s", ep->cfg.first + c->index,
 			       why);
@@ -182,7 +182,7 @@ static const char *rd_check_request(struct rd_endpoint *ep, struct rd_path *p,
 				    const struct rdma_cm_event *ev, struct rd_channel **c)
 {
 	const struct rdma_conn_param *param = &ev->param.conn;
-	const char *why = "it does not speak this protocol";
+	const char *why = PROTOCOL_WHY;
 	uint16_t number = 0;
 	uint32_t key = 0;
 

@@ -542,7 +542,7 @@ void handover_hear(struct handover *h, int fd)
 	if (h->replaced)
 		log_warn("the next rftpd has ended; sessions of this one continue");
 	else
-		log_error("the next rftpd has ended before it was ready: this one goes on");
+		log_error("the next rftpd has ended before it was ready: this one continues");
 }
 
 void handover_stop(struct handover *h)

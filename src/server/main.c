@@ -15,7 +15,7 @@ static int flush_stdout(void)
 {
 	if (!fflush(stdout))
 		return EXIT_SUCCESS;
-	log_error("cannot write to standard output: %s", strerror(errno));
+	log_error("standard output: %s", strerror(errno));
 	return EXIT_START;
 }
 

@@ -130,6 +130,11 @@ int xattrs_get(int fd, struct buf *b)
 	return r ? r : buf_len(b) - before > BULK_XATTRS_MAX ? -E2BIG : 0;
 }
 
+static int attrs_malformed(const char *shown, int code, struct err *e)
+{
+	return err_set(e, code, "%s: malformed extended attributes", printable(shown));
+}
+
 int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct err *e)
 {
 	char path[FD_PATH_MAX], name[XATTR_NAME_MAX + 1];
@@ -142,8 +147,7 @@ int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct
 	fd_path(path, fd);
 	while ((r = bulk_xattr_next(x, len, &pos, &at, &n, &value, &size)) == 1) {
 		if (n > XATTR_NAME_MAX)
-			return err_set(e, -EBADMSG, "%s: malformed extended attributes",
-				       printable(shown));
+			return attrs_malformed(shown, -EBADMSG, e);
 		memcpy(name, at, n);
 		name[n] = '\0';
 		/* Accept from a peer only attributes that this side would send. */
@@ -155,7 +159,7 @@ int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct
 				       printable(name));
 	}
 
-	return r ? err_set(e, r, "%s: malformed extended attributes", printable(shown)) : 0;
+	return r ? attrs_malformed(shown, r, e) : 0;
 }
 
 /* Find the attribute with this name of n bytes; value NULL: with any value. */

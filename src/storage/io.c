@@ -377,6 +377,11 @@ static int register_pools(struct io *io, struct pool *const *pools, int npools)
 }
 
 /* Give io a ring for its depth, and register the pools' regions if the kernel allows it. */
+static const char *lock_hint(int r)
+{
+	return r == -ENOMEM ? " (see ulimit -l)" : "";
+}
+
 static int uring_start(struct io *io, struct pool *const *pools, int npools, struct err *e)
 {
 	int r;
@@ -386,7 +391,7 @@ static int uring_start(struct io *io, struct pool *const *pools, int npools, str
 	if (r < 0) {
 		free(io->slots);
 		return err_sys(e, r, "an io_uring of %u entries%s", io->depth,
-			       r == -ENOMEM ? " (see ulimit -l)" : "");
+			       lock_hint(r));
 	}
 	io->uring = true;
 	for (unsigned i = 0; i < io->depth; i++) {
@@ -396,7 +401,7 @@ static int uring_start(struct io *io, struct pool *const *pools, int npools, str
 	r = npools > 0 ? register_pools(io, pools, npools) : 0;
 	if (r < 0)
 		log_debug("io_uring: buffers stay unregistered: %s%s", strerror(-r),
-			  r == -ENOMEM ? " (see ulimit -l)" : "");
+			  lock_hint(r));
 	return 0;
 }
 
@@ -445,7 +450,7 @@ static const char *uring_refused(int *code)
 static const char *uring_refused(int *code)
 {
 	*code = -ENOSYS;
-	return "built without liburing";
+	return "this build has no liburing";
 }
 
 #define uring_start(io, pools, npools, e) ((void)(pools), (void)(npools), (void)(e), -ENOSYS)
@@ -523,7 +528,7 @@ struct io *io_new(enum io_kind kind, unsigned depth, struct pool *const *pools, 
 		}
 		log_debug("%s; using posix I/O", why.text);
 		if (said)
-			*said = "an io_uring could not be set up";
+			*said = "cannot set up an io_uring";
 	}
 
 	/* With posix an operation is finished at once: a second one would delay its handling. */

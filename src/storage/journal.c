@@ -386,7 +386,7 @@ static int flush_locked(struct journal *j)
 	if (data && !j->data_error)
 		j->data_error = data;
 	if (r && !data && !j->error)
-		log_warn("a journal cannot be written (%s): its file could not be resumed",
+		log_warn("a journal cannot be written (%s): its file cannot be resumed",
 			 strerror(-r));
 	if (r && !j->error)
 		j->error = r;

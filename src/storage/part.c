@@ -23,9 +23,24 @@ struct part {
 	bool over;              /* committed or abandoned */
 };
 
+#define CANNOT_RESIZE "cannot be set to its final size"
+
 static int part_say(struct part *p, int code, const char *what, struct err *e)
 {
 	return part_err(e, code, &p->spec, what);
+}
+
+static int unwritable(const struct part_spec *s, int code, struct err *e)
+{
+	return part_err(e, code, s, CANNOT_WRITE);
+}
+
+/* dir_pin(), with text. */
+static int pin_dir_of(const struct part_spec *s, struct err *e)
+{
+	int fd = dir_pin(s->dir);
+
+	return fd < 0 ? part_err(e, fd, s, "its directory cannot be opened") : fd;
 }
 
 /* ---- begin ---- */
@@ -65,14 +80,14 @@ static int open_beside(struct part *p, int dirfd, mode_t mode, struct err *e)
 		p->fd = part_open_unnamed(&p->spec, dirfd, mode);
 		p->kind = UNNAMED;
 		if (p->fd != -EOPNOTSUPP)
-			return p->fd < 0 ? part_say(p, p->fd, "cannot be written here", e) : 0;
+			return p->fd < 0 ? unwritable(&p->spec, p->fd, e) : 0;
 	}
 	part_name(p->own, p->spec.name);
 	p->fd = part_open_named(dirfd, p->own, mode, &p->fresh);
 	p->kind = NAMED;
 	if (p->fd == -EBUSY)
-		return part_say(p, p->fd, "another transfer is writing it", e);
-	return p->fd < 0 ? part_say(p, p->fd, "cannot be written here", e) : 0;
+		return part_name_err(e, p->fd, &p->spec);
+	return p->fd < 0 ? unwritable(&p->spec, p->fd, e) : 0;
 }
 
 static int open_inplace(struct part *p, int dirfd, struct err *e)
@@ -98,7 +113,7 @@ static int open_inplace(struct part *p, int dirfd, struct err *e)
 		return part_say(p, -EINVAL, "only a regular file can be written in place", e);
 	r = part_lock(p->fd);
 	if (r == -EBUSY)
-		return part_say(p, r, "another transfer is writing it", e);
+		return part_name_err(e, r, &p->spec);
 	return r ? part_say(p, r, "cannot be locked", e) : 0;
 }
 
@@ -111,7 +126,7 @@ static int set_length(struct part *p, bool keep, struct err *e)
 	if (!keep && ftruncate(p->fd, 0))
 		return part_say(p, -errno, "cannot be emptied", e);
 	if (p->size && ftruncate(p->fd, (off_t)p->size))
-		return part_say(p, -errno, "cannot be set to its final size", e);
+		return part_say(p, -errno, CANNOT_RESIZE, e);
 	return 0;
 }
 
@@ -158,24 +173,22 @@ struct part *part_begin(const struct part_spec *s, struct err *e)
 	int dirfd, r = FAULT("open", 0);
 
 	if (r) {
-		part_err(e, r, s, "cannot be written here");
+		unwritable(s, r, e);
 		return NULL;
 	}
 	if (s->meta.size > INT64_MAX) {
-		part_err(e, -EFBIG, s, "cannot be written");
+		unwritable(s, -EFBIG, e);
 		return NULL;
 	}
 	if (part_check_name(s, e))
 		return NULL;
 	p = part_new(s);
 	if (!p) {
-		part_err(e, -ENOMEM, s, "cannot be written");
+		unwritable(s, -ENOMEM, e);
 		return NULL;
 	}
-	dirfd = dir_pin(s->dir);
-	if (dirfd < 0) {
-		r = part_say(p, dirfd, "its directory cannot be opened", e);
-	} else {
+	r = dirfd = pin_dir_of(s, e);
+	if (dirfd >= 0) {
 		r = begin_at(p, dirfd, e);
 		if (!r)
 			dir_remove_old_parts(s->dir, dirfd);
@@ -241,6 +254,14 @@ int part_checkpoint(struct part *p)
 
 /* ---- the end ---- */
 
+/* attrs_set(), with text. */
+static int set_attrs(struct part *p, int64_t mode, struct err *e)
+{
+	int r = attrs_set(p->fd, &p->spec, mode);
+
+	return r ? part_say(p, r, "cannot set its owner, mode and times", e) : 0;
+}
+
 /* Set size, owner, mode and times in this order: each step may change the later ones. */
 static int dress(struct part *p, int dirfd, struct err *e)
 {
@@ -251,18 +272,16 @@ static int dress(struct part *p, int dirfd, struct err *e)
 	if (p->dressed)
 		return 0;
 	if (fstat(p->fd, &st))
-		return part_say(p, -errno, "cannot be looked at", e);
+		return part_say(p, -errno, "cannot be examined", e);
 	if ((uint64_t)st.st_size != p->size && ftruncate(p->fd, (off_t)p->size))
-		return part_say(p, -errno, "cannot get its length", e);
+		return part_say(p, -errno, CANNOT_RESIZE, e);
 	if (p->kind == INPLACE)
 		old = p->fresh ? -1 : (int64_t)(st.st_mode & 07777);
 	else if (!p->spec.set_mode)
 		old = mode_there(dirfd, p->spec.name);
-	r = attrs_set(p->fd, &p->spec, attrs_mode(&p->spec, old));
-	if (r)
-		return part_say(p, r, "cannot get its owner, mode and times", e);
-	p->dressed = true;
-	return 0;
+	r = set_attrs(p, attrs_mode(&p->spec, old), e);
+	p->dressed = !r;
+	return r;
 }
 
 static int sync_file(struct part *p, struct err *e)
@@ -278,10 +297,10 @@ static int sync_file(struct part *p, struct err *e)
 
 int part_sync(struct part *p, struct err *e)
 {
-	int r, dirfd = dir_pin(p->spec.dir);
+	int r, dirfd = pin_dir_of(&p->spec, e);
 
 	if (dirfd < 0)
-		return part_say(p, dirfd, "its directory cannot be opened", e);
+		return dirfd;
 	r = dress(p, dirfd, e);
 	if (r == 0)
 		r = sync_file(p, e);
@@ -325,16 +344,23 @@ static int give_name(struct part *p, int dirfd)
 	return link_fd_over(p->fd, dirfd, p->own, p->spec.name);
 }
 
-static int commit_at(struct part *p, int dirfd, struct err *e)
+/* An error of writing the data, which comes late. */
+static int look_before_commit(struct part *p, struct err *e)
 {
-	char journal[PART_NAME_MAX];
 	int r = FAULT("commit", 0);
 
 	if (r == 0 && p->j)
 		r = journal_data_error(p->j);
-	if (r)
-		return part_say(p, r, "cannot be completed", e);
-	r = dress(p, dirfd, e);
+	return r ? part_say(p, r, "cannot be completed", e) : 0;
+}
+
+static int commit_at(struct part *p, int dirfd, struct err *e)
+{
+	char journal[PART_NAME_MAX];
+	int r = look_before_commit(p, e);
+
+	if (r == 0)
+		r = dress(p, dirfd, e);
 	if (r)
 		return r;
 	r = give_name(p, dirfd);
@@ -353,10 +379,10 @@ static int commit_at(struct part *p, int dirfd, struct err *e)
 
 int part_commit(struct part *p, struct err *e)
 {
-	int r, dirfd = dir_pin(p->spec.dir);
+	int r, dirfd = pin_dir_of(&p->spec, e);
 
 	if (dirfd < 0)
-		return part_say(p, dirfd, "its directory cannot be opened", e);
+		return dirfd;
 	r = commit_at(p, dirfd, e);
 	dir_unpin(p->spec.dir);
 	return r;
@@ -481,12 +507,12 @@ bool part_in_path(const char *path)
 int part_name_err(struct err *e, int r, const struct part_spec *s)
 {
 	if (r == -EBUSY)
-		return part_err(e, r, s, "another transfer is writing it");
+		return part_err(e, r, s, PART_BUSY_WHY);
 	if (r == -EEXIST && s->keep_old)
-		return part_err(e, -EPERM, s, "exists, and may not be replaced");
+		return part_err(e, -EPERM, s, PART_KEPT_WHY);
 	if (r == -EEXIST || r == -EISDIR)
 		return part_err(e, r, s, "cannot be replaced by a file");
-	return r ? part_err(e, r, s, "cannot get its name") : 0;
+	return r ? part_err(e, r, s, "cannot rename the finished file into place") : 0;
 }
 
 int part_err(struct err *e, int code, const struct part_spec *s, const char *what)
@@ -501,9 +527,9 @@ int part_check_name(const struct part_spec *s, struct err *e)
 	const char *n = s->name;
 
 	if (strlen(n) > NAME_MAX)
-		return part_err(e, -ENAMETOOLONG, s, "cannot be written");
+		return unwritable(s, -ENAMETOOLONG, e);
 	if (!*n || strchr(n, '/') || strcmp(n, ".") == 0 || strcmp(n, "..") == 0)
-		return part_err(e, -EINVAL, s, "is no name of a file");
+		return part_err(e, -EINVAL, s, "is not a file name");
 	if (part_is_ours(n))
 		return part_err(e, -EINVAL, s, PART_NAME_WHY);
 	return 0;
@@ -517,7 +543,7 @@ static int fill_whole(struct part *p, const void *data, size_t len, struct err *
 
 	if (r == 0)
 		r = pwrite_full(p->fd, data, len, 0);
-	return r ? part_say(p, r, "cannot be written", e) : 0;
+	return r ? unwritable(&p->spec, r, e) : 0;
 }
 
 static int write_beside(struct part *p, int dirfd, const void *data, size_t len, struct err *e)
@@ -529,21 +555,19 @@ static int write_beside(struct part *p, int dirfd, const void *data, size_t len,
 	if (r)
 		return r;
 	if (!p->fresh && (ftruncate(p->fd, 0) || fchmod(p->fd, made)))
-		return part_say(p, -errno, "cannot be written", e);
+		return unwritable(s, -errno, e);
 	r = fill_whole(p, data, len, e);
 	if (r)
 		return r;
 
 	/* Without a requested mode the file keeps the mode of its creation. */
-	r = attrs_set(p->fd, s, s->set_mode ? (int64_t)mode : -1);
-	if (r)
-		return part_say(p, r, "cannot get its owner, mode and times", e);
-	r = s->sync ? sync_file(p, e) : 0;
+	r = set_attrs(p, s->set_mode ? (int64_t)mode : -1, e);
+	if (!r && s->sync)
+		r = sync_file(p, e);
+	if (!r)
+		r = look_before_commit(p, e);
 	if (r)
 		return r;
-	r = FAULT("commit", 0);
-	if (r)
-		return part_say(p, r, "cannot be completed", e);
 	return part_name_err(e, give_name(p, dirfd), s);
 }
 
@@ -575,13 +599,13 @@ int part_write_whole(const struct part_spec *s, const void *data, size_t len, st
 		return write_inplace(&p.spec, data, len, e);
 	r = FAULT("open", 0);
 	if (r)
-		return part_err(e, r, s, "cannot be written here");
+		return unwritable(s, r, e);
 	r = part_check_name(s, e);
 	if (r)
 		return r;
-	dirfd = dir_pin(s->dir);
+	dirfd = pin_dir_of(s, e);
 	if (dirfd < 0)
-		return part_err(e, dirfd, s, "its directory cannot be opened");
+		return dirfd;
 	r = write_beside(&p, dirfd, data, len, e);
 	if (r && p.fd >= 0)
 		remove_traces(&p, dirfd);

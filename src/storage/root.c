@@ -251,7 +251,7 @@ static void removal_failed(struct removal *rm, int code, struct dir *d, const ch
 	if (rm->first)
 		return;
 	path = dir_path(d, name);
-	rm->first = err_sys(rm->e, code, "cannot remove %s", printable(path ? path : "?"));
+	rm->first = err_path(rm->e, code, path ? path : "?", CANNOT_REMOVE);
 }
 
 /* Remove one name, which may be missing. blame: the error to report on failure; 0: report errno. */
@@ -320,7 +320,7 @@ int root_remove_tree(struct root *r, const char *path, struct err *e)
 	int code;
 
 	if (fd < 0)
-		return err_sys(e, fd, "cannot remove %s", printable(path));
+		return err_path(e, fd, path, CANNOT_REMOVE);
 	if (unlinkat(fd, name, 0) == 0)
 		return 0;
 	code = -errno; /* for a directory Linux returns EISDIR, POSIX specifies EPERM */
@@ -338,7 +338,7 @@ int root_remove_tree(struct root *r, const char *path, struct err *e)
 			code = unlinkat(fd, name, AT_REMOVEDIR) ? -errno : 0;
 	}
 
-	return code ? err_sys(e, code, "cannot remove %s", printable(path)) : 0;
+	return code ? err_path(e, code, path, CANNOT_REMOVE) : 0;
 }
 
 /* ---- paths below a directory, without leaving it ---- */

@@ -280,7 +280,12 @@ enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
 #define PART_PREFIX ".rftp-"
 /* PART_PREFIX, 32 hex digits, optionally ".j" or ".l", NUL. */
 #define PART_NAME_MAX (sizeof(PART_PREFIX) - 1 + 32 + 2 + 1)
-/* The reason in messages that refuse such a name. */
+/* The reason in messages about a device, a pipe or a socket. */
+#define FILE_KIND_WHY "not a file, directory or link"
+#define FILE_CHANGED_WHY "changed while being read"
+/* The reasons in messages: a file with a lock, one that must be kept, such a name. */
+#define PART_BUSY_WHY "another transfer is writing it"
+#define PART_KEPT_WHY "exists, and may not be replaced"
 #define PART_NAME_WHY "such names are kept for unfinished files"
 /* The rest of a name after a part's prefix and digits; NULL: it does not begin so. */
 const char *part_tail(const char *name);

@@ -47,7 +47,7 @@ static int send_request(struct transfer_config *c, struct err *e)
 
 	r = b ? bulk_request_put(b, q) : -ENOMEM;
 	if (r == -ENOBUFS)
-		return err_set(e, -E2BIG, "the list of names is longer than a request may be");
+		return err_set(e, -E2BIG, BULK_LONG_WHY);
 	if (r)
 		return err_sys(e, r, "request");
 

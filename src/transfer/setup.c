@@ -160,7 +160,7 @@ int setup_endpoints(struct xfer *x, struct err *e)
 			       rdma ? rdma->endpoint : NULL;
 
 	if (!make)
-		return err_set(e, -EPROTONOSUPPORT, "this build has no RDMA");
+		return err_set(e, -EPROTONOSUPPORT, NO_RDMA);
 	for (uint32_t i = 0; i < x->agr.paths; i++) {
 		struct endpoint_config c = {
 			.source = x->source,
@@ -401,7 +401,7 @@ int stop_watch_start(struct stop_watch *w, int stop, struct mstream *ms, struct 
 	*w = (struct stop_watch){ .ms = ms, .sentry.over = -1 };
 	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->fd < 0)
-		return err_sys(e, -errno, "cannot watch for signals");
+		return err_sys(e, -errno, "eventfd");
 	return sentry_start(&w->sentry, "stop_watch", stop, abort_stream, w, e);
 }
 

@@ -91,6 +91,7 @@ enum dest_kind {
 /* The place of a source. dir: it is a directory; contents: it was named with a final "/". 0 with
  * *place and *make (the destination directory must be created first); -ENOTDIR or -EINVAL, with a
  * text that has the right spelling; path is for that text. */
+#define DEST_SEVERAL_WHY "several sources need a directory: write %s/"
 int dest_resolve(const struct dest *d, const char *path, bool dir, bool contents,
 		 enum dest_kind *place, bool *make, struct err *e);
 

@@ -40,7 +40,18 @@ const char *net_reason(int code)
 	}
 }
 
+int net_connect_failed(const char *host, uint16_t port, int code, struct err *e)
+{
+	return err_set(e, code, "cannot connect to %s port %u: %s", printable(host), port,
+		       net_reason(code));
+}
+
 /* ---- sockets ---- */
+
+void net_tos_failed(int tos, int code)
+{
+	log_warn("type of service %d is not set: %s", tos, strerror(-code));
+}
 
 void socket_options(int fd)
 {
@@ -66,7 +77,7 @@ void socket_tos(int fd, int tos)
 	if (family == AF_INET6)
 		r = setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
 	if (r)
-		log_warn("type of service %d is not set: %s", tos, strerror(errno));
+		net_tos_failed(tos, -errno);
 }
 
 int connect_begin(const struct sockaddr *a, socklen_t len, const struct sockaddr *from, int *out)
@@ -295,8 +306,7 @@ int tcp_connect(const char *host, uint16_t port, int stop, int timeout_ms, struc
 	fd = race_run(&race, timeout_ms);
 	freeaddrinfo(list);
 	if (fd < 0)
-		return err_set(e, race.last_error, "cannot connect to %s port %u: %s",
-			       printable(host), port, net_reason(race.last_error));
+		return net_connect_failed(host, port, race.last_error, e);
 
 	r = set_nonblock(fd, false);
 	if (r < 0) {

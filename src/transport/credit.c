@@ -235,7 +235,7 @@ const char *channel_hello_check(const uint8_t p[HELLO_BYTES], bool server,
 	if (r == -EPROTO)
 		return "it speaks another version of this protocol";
 	if (r < 0)
-		return "it does not speak this protocol";
+		return PROTOCOL_WHY;
 	if (h.session != a->session)
 		return "it belongs to another session";
 	if (hello_proof(proof, server, a, h.channel, h.key) < 0)

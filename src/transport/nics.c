@@ -231,7 +231,7 @@ static int nic_unknown(const struct nic_search *d, const char *name, size_t len,
 		at += (size_t)snprintf(there + at, sizeof(there) - at, "%s%s (%s%s%s)",
 				       at ? ", " : "", d->f[i].nic.name, d->f[i].nic.addr,
 				       d->f[i].device[0] ? ", RDMA by " : "", d->f[i].device);
-	return err_set(e, -ENODEV, "--nic %.*s: there is no such network card or address here; "
+	return err_set(e, -ENODEV, "--nic %.*s: there is no network card or address of this name; "
 		       "there are %s", (int)len, name, there);
 }
 

@@ -168,7 +168,7 @@ static int opener_read_reply(const struct opener *o, struct fresh *f, const char
 		return r;
 	*why = channel_hello_check(f->hello, true, o->cfg.auth, &number, &key);
 	if (!*why && number != o->cfg.first + f->channel)
-		*why = "it answers for another channel";
+		*why = CHANNEL_WHY;
 	return *why ? -EPROTO : 1;
 }
 
@@ -200,7 +200,7 @@ static const char *opener_admit(struct opener *o, struct fresh *f, uint16_t *cha
 	if (channel_hello_put(reply, true, o->cfg.auth, number, 0) < 0)
 		return "our proof cannot be computed";
 	if (send(f->fd, reply, sizeof(reply), MSG_NOSIGNAL) != HELLO_BYTES)
-		return "it went away";
+		return "it closed the connection";
 	return NULL;
 }
 
@@ -215,7 +215,7 @@ static void opener_read_hello(struct opener *o, uint32_t i)
 	if (r < 0)
 		why = "it closed without a proof";
 	else if (f->have >= 4 && get_be32(f->hello) != HELLO_MAGIC)
-		why = "it does not speak this protocol";
+		why = PROTOCOL_WHY;
 	else if (r > 0)
 		why = opener_admit(o, f, &channel);
 	if (why)
@@ -341,9 +341,9 @@ static int opener_failed(const struct opener *o, int r, uint16_t want, uint16_t 
 		return err_set(e, r, "data channel %u to %s: %s", o->cfg.first + bad,
 			       sockaddr_text(&o->cfg.to, text), why ? why : net_reason(r));
 	if (r == -ETIMEDOUT)
-		return err_set(e, r, "only %u of %u data channels opened within %d ms; a firewall "
-			       "may close the data ports", o->came, want, timeout_ms);
-	return err_sys(e, r, "waiting for %u data channels", want);
+		return err_set(e, r, "only %u of %u data channel%s opened within %d ms; a firewall "
+			       "may close the data ports", o->came, want, plural(want), timeout_ms);
+	return err_sys(e, r, "waiting for %u data channel%s", want, plural(want));
 }
 
 /* Client: drop this channel, and try no others. */
@@ -459,8 +459,8 @@ static void *opener_main(void *arg)
 			;
 	}
 	if (o->unproven >= UNPROVEN_MAX)
-		log_warn("the data port is closed after %u connections without a proof",
-			 o->unproven);
+		log_warn("the data port is closed after %u connection%s without a proof",
+			 o->unproven, plural(o->unproven));
 	atomic_store(&o->refused, true);
 	while (o->nfresh)
 		opener_forget(o, 0);

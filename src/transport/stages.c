@@ -273,9 +273,9 @@ static void sender_refused(struct sender *s, const struct path_event *ev)
 		log_debug("%s: block %llu must be sent again: status %u", s->stage.name,
 			  (unsigned long long)ev->block->number, ev->status);
 	if (s->refused == REFUSED_MAX) {
-		log_error("%s: the sink refused %u blocks one after another, the last with "
+		log_error("%s: the sink refused %u block%s one after another, the last with "
 			  "status %u; check memory and network cards of both hosts", s->stage.name,
-			  s->refused, ev->status);
+			  s->refused, plural(s->refused), ev->status);
 		sender_fail(s, -EIO);
 	}
 }

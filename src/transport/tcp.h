@@ -13,8 +13,6 @@
 
 /* ---- connecting (connect.c) ---- */
 
-/* The reason why a connection failed, in plain words. */
-const char *net_reason(int code);
 /* The same address, of the same family. */
 bool address_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 /* Disable Nagle's algorithm and enable keepalive. */

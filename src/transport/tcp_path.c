@@ -543,13 +543,13 @@ struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t 
 	int r;
 
 	if (!n || n > CHANNELS_MAX || !c->inflight) {
-		err_set(e, -EINVAL, "a TCP path of %u channels and %u blocks in flight", n,
-			c->inflight);
+		err_set(e, -EINVAL, "a TCP path with %u for channels and %u for blocks in flight",
+			n, c->inflight);
 		return NULL;
 	}
 	p = calloc(1, sizeof(*p) + n * sizeof(p->ch[0]));
 	if (!p) {
-		err_sys(e, -ENOMEM, "a TCP path of %u channels", n);
+		err_nomem(e);
 		return NULL;
 	}
 
@@ -582,7 +582,7 @@ struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t 
 		r = fds[i] < 0 ? 0 : tcp_channel_prepare(p, i, fds[i]);
 
 	if (r < 0) {
-		err_sys(e, r, "setting up a TCP path of %u channels", n);
+		err_sys(e, r, "setting up a TCP path of %u channel%s", n, plural(n));
 		tcp_free(&p->path);
 		return NULL;
 	}

@@ -18,6 +18,16 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+/* ---- messages ---- */
+
+#define NO_RDMA "this build has no RDMA"
+/* The reason why a connection failed, in plain words. */
+const char *net_reason(int code);
+/* Put into e that no connection to host can be made, because of code. Returns code. */
+int net_connect_failed(const char *host, uint16_t port, int code, struct err *e);
+/* Warn that the type of service is not set, because of code. */
+void net_tos_failed(int tos, int code);
+
 /* ---- byte streams: a socket, TLS over it, or a pair of pipes ---- */
 
 struct stream;
@@ -363,6 +373,8 @@ int inband_path_credit(struct path *p, struct buf *payload);
 int channel_hello_put(uint8_t p[HELLO_BYTES], bool server, const struct channel_auth *a,
 		      uint16_t channel, uint32_t key);
 /* NULL, or the reason to reject the hello of the server (or client). */
+#define PROTOCOL_WHY "it does not speak this protocol"
+#define CHANNEL_WHY "it answers for another channel"
 const char *channel_hello_check(const uint8_t p[HELLO_BYTES], bool server,
 				const struct channel_auth *a, uint16_t *channel, uint32_t *key);
 

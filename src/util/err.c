@@ -57,6 +57,11 @@ int err_nomem(struct err *e)
 	return err_set(e, -ENOMEM, NO_MEMORY);
 }
 
+int err_path(struct err *e, int code, const char *name, const char *what)
+{
+	return err_sys(e, code, "%s: %s", printable(name), what);
+}
+
 int err_prefix(struct err *e, const char *fmt, ...)
 {
 	char old[ERR_TEXT];

@@ -31,6 +31,14 @@ int err_sys(struct err *e, int code, const char *fmt, ...)
 /* err_set(e, -ENOMEM, NO_MEMORY) */
 int err_nomem(struct err *e);
 
+/* "NAME: WHAT: reason", with name made printable; what: a constant below, or another text. */
+#define CANNOT_READ "cannot be read"
+#define CANNOT_WRITE "cannot be written"
+#define CANNOT_REMOVE "cannot be removed"
+#define CANNOT_SYNC "cannot be synced"
+#define CANNOT_MAKE_DIR "cannot make the directory"
+int err_path(struct err *e, int code, const char *name, const char *what);
+
 /* Put a prefix and ": " before e's text; returns e->code (0 when e is NULL). */
 int err_prefix(struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

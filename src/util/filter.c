@@ -294,7 +294,8 @@ int filter_add(struct filter *f, bool include, const char *pattern, struct err *
 	if (!len || !strcmp(pattern, "/"))
 		return err_set(e, -EINVAL, "a pattern needs a name");
 	if (len > FILTER_PATTERN_MAX)
-		return err_set(e, -EINVAL, "a pattern has at most %u bytes", FILTER_PATTERN_MAX);
+		return err_set(e, -EINVAL, "the pattern is longer than %u bytes",
+			       FILTER_PATTERN_MAX);
 	if (f->n == FILTER_RULES_MAX || f->bytes + len > FILTER_BYTES_MAX)
 		return err_set(e, -E2BIG, "there are at most %u patterns, of %u bytes together",
 			       FILTER_RULES_MAX, FILTER_BYTES_MAX);
@@ -357,19 +358,19 @@ int filter_read(struct filter *f, const char *file, struct err *e)
 	int rc = 0;
 
 	if (!in)
-		return err_sys(e, -errno, "cannot read %s", printable(file));
+		return err_path(e, -errno, file, CANNOT_READ);
 	while (rc == 0 && (errno = 0, n = getline(&line, &room, in)) >= 0) {
 		number++;
 		if (n && line[n - 1] == '\n')
 			line[--n] = '\0';
 		rc = strlen(line) == (size_t)n ? filter_add_line(f, line, e) :
-		     err_set(e, -EINVAL, "a NUL byte in the line");
+		     err_set(e, -EINVAL, "the line contains a NUL");
 		if (rc)
 			err_prefix(e, "%s:%lu", standard ? "standard input" : printable(file),
 				   number);
 	}
 	if (rc == 0 && errno)
-		rc = err_sys(e, -errno, "cannot read %s", printable(file));
+		rc = err_path(e, -errno, file, CANNOT_READ);
 	if (!standard)
 		fclose(in);
 	return rc;

@@ -324,11 +324,13 @@ static int find_file(struct found *p, const char *path, struct err *e)
 	return r < 0 ? r : -ELOOP;
 }
 
+#define NOT_REGULAR "it is neither a regular file nor a character device"
+
 static int not_regular(const struct stat *st, struct err *e)
 {
 	if (S_ISDIR(st->st_mode))
 		return -EISDIR;
-	return err_set(e, -EINVAL, "it is neither a regular file nor a character device");
+	return err_set(e, -EINVAL, NOT_REGULAR);
 }
 
 /* Find path and call fn with it. Returns fn's result; the text of an error names path. */
@@ -344,8 +346,8 @@ static int with_file(const char *path, int (*fn)(const struct found *p, void *ar
 		close(p.dir);
 	}
 	if (r < 0 && why.code)
-		return err_set(e, r, "cannot write %s: %s", printable(path), why.text);
-	return r < 0 ? err_sys(e, r, "cannot write %s", printable(path)) : r;
+		return err_set(e, r, "%s: " CANNOT_WRITE ": %s", printable(path), why.text);
+	return r < 0 ? err_path(e, r, path, CANNOT_WRITE) : r;
 }
 
 /* ---- a file as a whole ---- */
@@ -474,7 +476,7 @@ static int open_to_append(const struct found *p, void *arg, struct err *e)
 	int r;
 
 	if (fd < 0 && errno == ENXIO) /* a FIFO without a reader, or a socket */
-		return err_set(e, -ENXIO, "it is neither a regular file nor a character device");
+		return err_set(e, -ENXIO, NOT_REGULAR);
 	if (fd < 0)
 		return -errno;
 	r = check_growing(p, fd, e);
@@ -502,7 +504,7 @@ static int check_replaceable(const char *dir, const char *above, struct err *e)
 			       printable(above), printable(above));
 	/* In a sticky directory others cannot rename our files. */
 	if ((st.st_mode & (S_IWGRP | S_IWOTH)) && (!(st.st_mode & S_ISVTX) || !strcmp(dir, above)))
-		return err_set(e, -EPERM, "%s: others may write to %s and could replace the files "
+		return err_set(e, -EPERM, "%s: others can write to %s and could replace the files "
 			       "in it (chmod go-w %s)", printable(dir), printable(above),
 			       printable(above));
 	return 0;

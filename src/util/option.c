@@ -293,12 +293,17 @@ static int set_text(void *at, const struct option_def *d, const char *value, str
 
 const struct option_kind option_text = { set_text, show_string, NULL };
 
+int option_too_often(int most, struct err *e)
+{
+	return err_set(e, -EINVAL, "may be given at most %d times", most);
+}
+
 static int add_text(void *at, const struct option_def *d, const char *value, struct err *e)
 {
 	struct option_texts *l = at;
 
 	if (l->n == OPTION_TEXTS_MAX)
-		return err_set(e, -EINVAL, "may be given at most %d times", OPTION_TEXTS_MAX);
+		return option_too_often(OPTION_TEXTS_MAX, e);
 	l->word[l->n++] = value;
 	return 0;
 }
@@ -624,9 +629,9 @@ int conf_read_with(const char *path, struct conf_reader *r, struct err *e)
 	if (rc == -ENOENT)
 		return rc;
 	if (rc)
-		return err_sys(e, rc, "cannot read %s", printable(path));
+		return err_path(e, rc, path, CANNOT_READ);
 	if (strlen(text) != len)
-		return err_set(e, -EINVAL, "%s: contains a NUL byte; is it a text file?",
+		return err_set(e, -EINVAL, "%s: contains a NUL; is it a text file?",
 			       printable(path));
 	return conf_parse(path, text, r, e);
 }

@@ -111,6 +111,7 @@ struct option_target {
 
 /* Set d's member. from: OPTION_ARGV, OPTION_ENV, or the line of a file, where "" clears a value
  * that can be empty. 0, or a negative errno with a text that does not name the option. */
+int option_too_often(int most, struct err *e); /* -EINVAL with text */
 int option_set(const struct option_target *t, const struct option_def *d, const char *value,
 	       unsigned from, struct err *e);
 /* The same for a line of a configuration file. Errors of the value begin with key. */

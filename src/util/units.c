@@ -191,6 +191,11 @@ static char *format_scaled(char *out, size_t n, double v, const char *tail)
 	return out;
 }
 
+const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 char *format_size(char *out, size_t n, uint64_t bytes)
 {
 	return format_scaled(out, n, (double)bytes, "");

@@ -34,6 +34,9 @@ int parse_bool(const char *s, bool *v);
 bool list_has(const char *list, const char *word);
 
 /* "1.5 GiB", "812 MiB/s", "1:02:03"; each writes at most n bytes with its NUL and returns out. */
+/* "" for 1, otherwise "s", behind a noun. */
+const char *plural(uint64_t n);
+
 char *format_size(char *out, size_t n, uint64_t bytes);
 char *format_rate(char *out, size_t n, double bytes_per_second);
 char *format_seconds(char *out, size_t n, double seconds);

@@ -187,6 +187,16 @@ static int set_url_user(struct url *p, const char *s, size_t n, struct err *e)
 	return rc ? rc : check_name(p, "user", p->user, e);
 }
 
+int url_parse_port(const char *s, uint16_t *port, struct err *e)
+{
+	uint64_t number;
+
+	if (parse_uint(s, 1, UINT16_MAX, &number))
+		return err_set(e, -EINVAL, "\"%s\" is not a port (1 to 65535)", printable(s));
+	*port = (uint16_t)number;
+	return 0;
+}
+
 /* s: "[user@]host[:port]". */
 static int set_authority(struct url *p, char *s, struct err *e)
 {
@@ -194,7 +204,6 @@ static int set_authority(struct url *p, char *s, struct err *e)
 	char *close = *host == '[' ? strchr(host, ']') : NULL;
 	/* Colons inside brackets belong to an IPv6 address. */
 	char *end = close ? close + 1 : host + strcspn(host, ":");
-	uint64_t port = 0;
 	int rc = 0;
 
 	if (user_end)
@@ -206,10 +215,7 @@ static int set_authority(struct url *p, char *s, struct err *e)
 	if (*end && *end != ':')
 		return err_set(e, -EINVAL, "\"%s\": only \":PORT\" may follow the host",
 			       printable(host));
-	if (*end && end[1] && parse_uint(end + 1, 1, UINT16_MAX, &port))
-		return err_set(e, -EINVAL, "\"%s\" is not a port (1 to 65535)", printable(end + 1));
-	p->port = (uint16_t)port;
-	return 0;
+	return *end && end[1] ? url_parse_port(end + 1, &p->port, e) : 0;
 }
 
 /* ---- whole words ---- */
@@ -309,7 +315,7 @@ static int parse_kinds(const char *word, struct url *p, struct err *e)
 	const char *colon;
 
 	if (!*word)
-		return err_set(e, -EINVAL, "an empty word names no file");
+		return err_set(e, -EINVAL, URL_EMPTY_WHY);
 	if (n)
 		return parse_url(word, n, p, e);
 	if (strcmp(word, "-") == 0 || strcmp(word, "null:") == 0) {

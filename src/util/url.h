@@ -47,6 +47,11 @@ uint16_t url_port(const struct url *p);
  * file with a colon. A password in a URL is refused (-EINVAL): it would show in process lists. The
  * caller frees p with url_clear(). 0, or a negative errno with text. */
 int url_parse(const char *word, struct url *p, struct err *e);
+/* Parse a port, 1 to 65535. 0, or -EINVAL with text. */
+int url_parse_port(const char *s, uint16_t *port, struct err *e);
+/* For messages: an empty word; a word (%s) that is no URL of a server. */
+#define URL_EMPTY_WHY "an empty word names no file"
+#define URL_LOCAL_WHY "%s is not on a server: write rftp://host/path or host:path"
 void url_clear(struct url *p);
 bool url_is_remote(const struct url *p);
 /* True: ftp:// or ftps://, an FTP server that need not be rftpd. */

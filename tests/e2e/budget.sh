@@ -71,7 +71,7 @@ check "some get their share, until there is none: $moving" test "$moving" -ge 2 
 	check "with which they may lock more" test "$(most)" -gt $beside -a "$(most)" -le $((beside + (8 << 20)))
 ask status "f$i"
 check "who comes then fails as one who can come again" grep -q '^3 ' <<<"$answer"
-check "and is told so" grep -q 'memory for transfers is in use, try again later' <<<"$answer"
+check "and is told so" grep -q 'memory for transfers is in use; try again later' <<<"$answer"
 check "in one line" test "$(wc -l <"$tmp/from/f$i.said")" -eq 1
 ask noop
 check "who is idle is answered" answers 12

@@ -45,7 +45,7 @@ hold a
 echo "login alice right" >&"${to[a]}"
 check "the program is asked" patience 20 asks 1
 check "others log in meanwhile, and are served" served
-check "a check that hangs is ended" patience 30 logged 'the check of a login from .* has taken too long: killed'
+check "a check that hangs is ended" patience 30 logged 'the check of a login from .* takes too long: killed'
 check "and the process that made it" patience 10 nobody_asks
 check "its client is told" patience 20 has_more "$tmp/a.out" 1
 check "to come again later" test "$(tail -n 1 "$tmp/a.out")" = 421
@@ -56,7 +56,7 @@ check "one more stranger" patience 10 one_with_uid "$front_uid"
 front=$(with_uid "$front_uid")
 kill -STOP "$front"
 check "a preauth process that stands still is ended" patience 40 gone "$front"
-check "and the log says so" logged 'its preauth process has taken too long: killed'
+check "and the log says so" logged 'its preauth process takes too long: killed'
 check "nothing of that is left" patience 30 no_children "$server"
 check "and others are served" served
 

@@ -91,7 +91,7 @@ check "leaves what they lead to" test -e "$disk/outside/kept"
 printf 'mkdir was\nput %s was\nrm -r was\nstat was\n' "$tmp/many/1" >"$tmp/commands"
 run rftp -b "$tmp/commands" "$url"
 check "a directory that was removed is known to be gone" status_is 1
-check "by its name" told 'has no /d/was'
+check "by its name" told '/d/was: No such file'
 stop_server
 
 serve limited max_per_ip=2

@@ -20,7 +20,7 @@ start_server main --root "$tmp/root" --anonymous rw --plain
 numbered "$lib/ftp-abort-client.py" "$port" clear "$tmp/root"
 numbered "$lib/ftp-abort-client.py" "$port" tls "$tmp/root"
 check "no parts are left" no_parts "$tmp/root"
-check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
+check "no reply that the table does not have" not grep -F 'is not a reply to' "$tmp/main.log"
 check "no session is left" patience 20 no_children "$server"
 check "the server ends well" stops_well
 finish

@@ -284,7 +284,7 @@ status=$?
 check "an address that is not here: status 3" test "$status" -eq 3
 chmod 644 "$tmp/state/key.pem"
 rftpd --one-process --listen 127.0.0.1:0 --root "$tmp" --anonymous ro --state "$tmp/state" 2>"$tmp/out"
-[ $? -eq 3 ] && grep -q 'open to others' "$tmp/out"
+[ $? -eq 3 ] && grep -q 'others can read it' "$tmp/out"
 ok $? "a key that others may read: status 3"
 
 no_reports

@@ -375,7 +375,7 @@ else
 fi
 
 check "no parts are left" no_parts "$tmp/root"
-check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
+check "no reply that the table does not have" not grep -F 'is not a reply to' "$tmp/main.log"
 check "the server ends well" stops_well
 
 # ---- uploads that break, and are resumed ----

@@ -29,7 +29,7 @@ port6=$(sed -n 2p "$tmp/main.port")
 port6=${port6:-0}
 codes clear
 codes tls
-check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
+check "no reply that the table does not have" not grep -F 'is not a reply to' "$tmp/main.log"
 check "the server ends well" stops_well
 
 # As it is without options.
@@ -65,5 +65,5 @@ c.must('PROT P', 200)
 c.prot = 'P'
 assert c.get('RETR f') == b'text\r\n'
 PYTHON
-check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp"/*.log
+check "no reply that the table does not have" not grep -F 'is not a reply to' "$tmp"/*.log
 finish

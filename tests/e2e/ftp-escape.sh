@@ -17,7 +17,7 @@ chmod 640 "$tmp/outside/secret"
 start_server main --root "$tmp/root" --anonymous rw --plain
 numbered "$lib/ftp-escape-client.py" "$port" "$tmp"
 check "nothing outside has changed" grep -qx secret-of-outside "$tmp/outside/secret"
-check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
+check "no reply that the table does not have" not grep -F 'is not a reply to' "$tmp/main.log"
 check "no session has died" not grep -Eqi 'signal|killed|crash' "$tmp/main.log"
 check "the server ends well" stops_well
 finish

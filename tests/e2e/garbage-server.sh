@@ -45,7 +45,7 @@ meant() {
 	line_nul) echo "server's answer: Invalid" ;;
 	line_random) echo "server's answer|refuses" ;;
 	line_close) echo "server's answer: Broken pipe" ;;
-	feat_none) echo 'is no rftpd, or one without bulk mode' ;;
+	feat_none) echo 'is not rftpd, or has no bulk mode' ;;
 	feat_number | feat_word) echo 'speaks version 1\.0 |1\.0 does not have: ' ;;
 	feat_major) echo "speaks version $((major + 1))\.$minor " ;;
 	feat_huge) echo 'speaks version|does not have' ;;

@@ -142,7 +142,7 @@ wait "$gdb"
 run python3 "$lib/ftp-say.py" "$port" "USER anonymous" "PASS x" PWD
 check "others are served meanwhile" grep -q '^[0-9.]* 257' "$tmp/out"
 check "it is ended" patience 60 gone "$judge"
-check "by the monitor" patience 10 logged 'the check of a login from .* has taken too long: killed'
+check "by the monitor" patience 10 logged 'the check of a login from .* takes too long: killed'
 wait "$client"
 check "its client is told to come later" replied 421
 check "nothing of that is left" patience 30 no_children "$server"

@@ -127,10 +127,10 @@ bad "$zero  a/../../b" 'bad:1: the path is not below'
 bad "$zero  /etc/passwd" 'bad:1: the path is not below'
 bad "\\$zero  a\\x" 'bad:1: not a line'
 bad "$zero  a
-$zero  ./a" 'two lines for a'
+$zero  ./a" '"a" is listed twice'
 bad '{"path":"a","alg":"none","digest":"00"}' 'bad:1: not a line'
 run rftp verify "$tmp/none" "$tmp/src"
-check "verify: no such list" fails_with 2 'none: No such file'
+check "verify: no such list" fails_with 2 'none: cannot be read: No such file'
 run rftp verify "$tmp/m" "$tmp/none"
 check "verify: no such directory" status_is 1
 

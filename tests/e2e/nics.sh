@@ -88,11 +88,11 @@ stop_server
 # ---- cards that do not exist ----
 
 serve --nic far1,nosuch,far2
-check "a name that there is not is told at the server's start" grep -q -e '--nic nosuch: there is no such network card' "$tmp"/*.log
+check "a name that there is not is told at the server's start" grep -q -e '--nic nosuch: there is no network card' "$tmp"/*.log
 run rftp put -q --nic near1,nosuch "$tmp/big" "$url/x"
-check "a card of the client's that there is not" fails_with 3 'nosuch: there is no such network card or address here; there are'
+check "a card of the client's that there is not" fails_with 3 'nosuch: there is no network card or address of this name; there are'
 run rftp put -v --nic-node nosuch=0,lo=any "$tmp/big" "$url/x"
-check "the node of a card that is not there: a warning" test "$status" -eq 0 -a "$(grep -c 'nosuch: there is no such network interface now' "$tmp/err")" -eq 1 -a "$(grep -c 'lo: there is no' "$tmp/err")" -eq 0
+check "the node of a card that is not there: a warning" test "$status" -eq 0 -a "$(grep -c 'there is no network interface nosuch' "$tmp/err")" -eq 1 -a "$(grep -c 'lo: there is no' "$tmp/err")" -eq 0
 run rftp put -v --nic near1,near2 "$tmp/big" "$url/four"
 check "one of the server's is left out" status_is 0
 check "both others are used" grep -q 'path 1: near2' "$tmp/err"

@@ -70,7 +70,7 @@ check "a model that was cut" fails 1 'cut.json: line 1'
 
 # A disk that is full once it has been measured.
 run sh -c "(ulimit -f 0; trap '' XFSZ; rftp-numa model ${quick[*]} --save '$tmp/full.json') 2>&1 | cat"
-check "a disk that is full" has 'is not saved: cannot write .*full.json: File too large'
+check "a disk that is full" has 'is not saved: .*full.json: cannot be written: File too large'
 check "what was measured is shown all the same" has '^    0  *[0-9.]'
 check "and nothing of it stays" test "$(find "$tmp" -maxdepth 1 -name 'full.json*' | wc -l)" -eq 0
 

@@ -39,9 +39,9 @@ else
 fi
 mkfifo "$tmp/fifo"
 server --log "$tmp/fifo"
-check "a log that is a FIFO: refused at once" refuses 'log file.*fifo: it is neither a regular file'
+check "a log that is a FIFO: refused at once" refuses 'log file.*fifo: cannot be written: it is neither a regular file'
 server --port-file "$tmp/fifo"
-check "a port file that is a FIFO" refuses 'fifo: it is neither a regular file'
+check "a port file that is a FIFO" refuses 'fifo: cannot be written: it is neither a regular file'
 
 # ---- links ----
 

@@ -50,7 +50,7 @@ def nul(c):
 
 
 def busy(c):
-    c.sendall(b'421 Too many sessions, try again later\r\n')
+    c.sendall(b'421 Too many sessions; try again later\r\n')
 
 
 def plain(c):  # an FTP server without TLS

@@ -63,7 +63,7 @@ check "what is not there is said, too" status_is 2
 check "a root" grep -q "^rftpd: $conf:1: root: $tmp/nothing: No such file" "$tmp/err"
 check "users" grep -q "^rftpd: $conf:2: users: $tmp/users:2: " "$tmp/err"
 check "ciphers" grep -q "cipher.*nonsense" "$tmp/err"
-check "a system user" grep -q '\[user bob\]: its system user does not exist' "$tmp/err"
+check "a system user" grep -q '\[user bob\]: its system user is missing' "$tmp/err"
 check "and what is weak" test "$(grep -c 'warning: ' "$tmp/err")" -ge 6
 check "hashes that others read" grep -q "^rftpd: warning: $conf:2: users: others can read" "$tmp/err"
 check "a file that others write" grep -q "^rftpd: warning: $conf: others can write" "$tmp/err"
@@ -76,7 +76,7 @@ run rftpd --check-config --config "$conf" --state "$tmp/state"
 check "all is well" status_is 0
 check "without a word of warning" test ! -s "$tmp/err"
 run rftpd --check-config --config "$tmp/nowhere"
-check "no file" grep -q "cannot read $tmp/nowhere: No such file" "$tmp/err"
+check "no file" grep -q "$tmp/nowhere: cannot be read: No such file" "$tmp/err"
 run rftpd --config "$conf" --stdio
 check "passwords are not for --stdio" status_is 2
 run rftpd --config "$conf" --certificate "$tmp/c.pem"
@@ -236,7 +236,7 @@ session=$(children "$server")
 write_conf 'refuse 127.0.0.0/8'
 check "settings are read anew" anew 'settings read anew'
 check "and hold" greets "$port" 421
-check "which is logged" patience 20 grep -q 'connection from 127.0.0.1:[0-9]* refused: the address' "$tmp/r.file"
+check "which is logged" patience 20 grep -q 'connection from 127.0.0.1:[0-9]* refused: its address' "$tmp/r.file"
 write_conf 'refuse 127.0.0.0/8' 'allow 127.0.0.1'
 check "again" anew 'settings read anew'
 check "now this one may" greets "$port" 220

@@ -54,7 +54,7 @@ for where in server here; do
 	check "$where, -r: those below go" has 0 "$dir/b"
 	check "$where, -r: as events" test "$(grep -c '"event":"rm","path":".*/b/.*"' "$tmp/out")" -eq 3
 	check "$where, -r: of a running transfer it says why they stay" \
-		test "$(grep -c 'stays: a transfer is writing it' "$tmp/err")" -eq 2
+		test "$(grep -c 'stays: another transfer is writing it' "$tmp/err")" -eq 2
 	check "$where, -r: and they do" test -s "$held" -a -s "${held%.j}"
 	check "$where, -r: other files stay" others_stay "$dir"
 	check "$where, -r: other files below stay" others_stay "$dir/b"
@@ -141,7 +141,7 @@ left "$tmp/root/a"
 start_server keep --root "$tmp/root" --anonymous nodelete
 run rftp rm --accept-new --parts "$url/a"
 check "an account that may not delete" status_is 1
-check "an account that may not delete: it is told" grep -q 'may not change what exists' "$tmp/err"
+check "an account that may not delete: it is told" grep -q 'may not change existing files' "$tmp/err"
 check "an account that may not delete: they stay" has 3 "$tmp/root/a"
 stop_server
 

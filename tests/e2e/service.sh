@@ -195,7 +195,7 @@ kill -HUP "$server"
 check "of which four are left" patience 30 ports_are 4
 rm "$tmp/bin/rftpd"
 kill -USR2 "$server"
-check "no program for these" soon_logged many 'the next rftpd has ended before it was ready: this one goes on'
+check "no program for these" soon_logged many 'the next rftpd has ended before it was ready: this one continues'
 check "is said, too" has_logged many 'the next rftpd cannot start: .*bin/rftpd: No such file'
 put_program "$tmp/bin/next"
 kill -USR2 "$server"
@@ -221,7 +221,7 @@ attempts=0
 fails() { # NAME TEXT: the next one does not start
 	attempts=$((attempts + 1))
 	kill -USR2 "$server"
-	check "$1: said" patience 30 logged_times "$attempts" 'the next rftpd has ended before it was ready: this one goes on'
+	check "$1: said" patience 30 logged_times "$attempts" 'the next rftpd has ended before it was ready: this one continues'
 	check "$1: why" has_logged roll "$2"
 	check "$1: it serves on" greets 127.0.0.1 "$port"
 }

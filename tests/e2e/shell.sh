@@ -48,7 +48,7 @@ check "lcd" says "$tmp/here/sub
 $tmp/home
 $tmp/home"
 commands 'cd f1'
-check "a file is no directory" ends 1 'f1 is no directory'
+check "a file is no directory" ends 1 'f1: Not a directory'
 commands 'cd nowhere; pwd'
 check "one that is not there" ends 1 'No such file'
 check "the next command is not run" says ''
@@ -149,11 +149,11 @@ check "-h alone is for help" grep -q '^usage: ls' "$tmp/out"
 run rftp ls -la1 "$there/d"
 check "rftp ls, too" says $'*\n.hidden.dat\ndeep\none.dat\ntwo.dat'
 commands 'ls nothing*'
-check "nothing fits" ends 1 'nothing there fits nothing*'
+check "nothing fits" ends 1 'no file on the server matches nothing*'
 commands 'size f1 "a b"'
 check "size" says $'6\tf1\n13\ta b'
 commands 'size d'
-check "of a directory" ends 1 'no file with a size'
+check "of a directory" ends 1 'not a file with a size'
 commands 'stat f1'
 check "stat" grep -q 'size  *6 ' "$tmp/out"
 commands 'hash f1'
@@ -168,7 +168,7 @@ check "rmdir leaves what is in it" ends 1 'not empty'
 commands 'chmod 600 f1 "a b"'
 check "chmod" test "$(stat -c %a "$tmp/root/f1" "$tmp/root/a b" | tr '\n' ' ')" = "600 600 "
 commands 'chmod 999 f1'
-check "no mode" ends 2 '"999" is no mode'
+check "no mode" ends 2 'from 0 to 7777, not "999"'
 commands 'rm p'
 check "rm leaves directories" ends 1 'is a directory (rm -r removes'
 commands 'rm -r p'
@@ -193,7 +193,7 @@ check "what is no directory does not hinder a pattern" says $'d1/x1\nd2/x2\n~/x4
 commands 'cd rm; ls -1 */only'
 check "nor one that has no such name" status_is 0
 commands 'cd rm; ls -1 */nowhere'
-check "none has" ends 1 'nothing there fits */nowhere'
+check "none has" ends 1 'no file on the server matches */nowhere'
 commands 'cd rm/d1; rm -r ""; pwd'
 check "an empty word is nothing" ends 1 'an empty word names no file'
 check "and removes nothing" test -e "$tmp/root/rm/d1/x1"
@@ -237,7 +237,7 @@ for name in - null: zero:5; do
 	check "so it does $name" same "odd/$name" "$tmp/root/$name"
 done
 commands 'put nothing*'
-check "nothing here fits" ends 1 'nothing here fits nothing*'
+check "nothing here fits" ends 1 'no file here matches nothing*'
 commands 'get f1 | tr a-z A-Z' -q
 check "get to a program" says HELLO
 commands 'ls -1 d | sort -r | head -n 1' -q
@@ -350,15 +350,15 @@ run rftp -b "$tmp/script" "$there"
 check "a script" says $'/\n/\n/d'
 printf 'pwd\r\nfoo\npwd\n' >"$tmp/script"
 run rftp -b "$tmp/script" "$there"
-check "ends where it fails" ends 2 'script line 2: ended here'
+check "ends where it fails" ends 2 'script:2: ended here'
 check "and not behind it" says /
 run rftp -k -b "$tmp/script" "$there"
 check "-k goes on" says $'/\n/'
-check "and ends with the failure" ends 2 'script line 2'
+check "and ends with the failure" ends 2 'script:2'
 run rftp -k -c 'ls nothing; cd nowhere; foo; pwd' "$there"
 check "with the worst" status_is 2
 run rftp -b "$tmp/nowhere" "$there"
-check "a script that is not there" ends 2 'cannot read'
+check "a script that is not there" ends 2 'cannot be read'
 run rftp -b "$tmp/script" -c pwd "$there"
 check "-b and -c" ends 2 'exclude each other'
 printf 'pwd\ncd d\nquit\npwd\n' >"$tmp/script"
@@ -377,13 +377,13 @@ status=$?
 check "programs do not read the commands" test "$(cat "$tmp/out")" = reached -a ! -s eaten
 printf 'pwd\rcd nowhere\n' >"$tmp/script"
 run rftp -b "$tmp/script" "$there"
-check "a CR within a line" ends 2 'a NUL or CR within a line'
+check "a CR within a line" ends 2 'the line contains a NUL or a CR'
 printf 'pwd\0cd nowhere\npwd\n' >"$tmp/script"
 run rftp -b "$tmp/script" "$there"
-check "a NUL" ends 2 'script line 1: ended here'
+check "a NUL" ends 2 'script:1: ended here'
 printf 'lcd /\\\\\npwd\n' >"$tmp/script"
 run rftp -b "$tmp/script" "$there"
-check "a backslash that is taken as it is joins no lines" ends 1 'script line 1'
+check "a backslash that is taken as it is joins no lines" ends 1 'script:1'
 printf 'pwd; cd d; pwd' >"$tmp/script"
 run rftp -b "$tmp/script" "$there"
 check "no end of the last line" says $'/\n/d'

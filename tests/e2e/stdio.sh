@@ -74,7 +74,7 @@ check "a full standard output" fails_with 1 'No space'
 for words in "rftp --help" "rftp put --help" "rftp --version" "rftpd --help" "rftpd --version"; do
 	run bash -c "$words >/dev/full"
 	check "$words is not said to have been printed" \
-		test "$status" -ne 0 -a "$(grep -c 'cannot write to standard output: No space' "$tmp/err")" -eq 1
+		test "$status" -ne 0 -a "$(grep -c 'standard output: No space' "$tmp/err")" -eq 1
 done
 run bash -c 'rftp put -q - "$1" <&-' - "$url/closed"
 check "a closed standard input" test "$status" -ne 0 -a "$status" -ne 124

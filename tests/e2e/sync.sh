@@ -220,7 +220,7 @@ bad() { # TEXT WORD...
 	check "$1: in one line" test "$(wc -l <"$tmp/err")" = 1
 }
 fresh
-bad 'one of both must be on a server' "$tmp/here/src/" "$tmp/here/to"
+bad 'is not on a server: write rftp://' "$tmp/here/src/" "$tmp/here/to"
 bad 'need --delete' --trash x "$tmp/here/src/" "$url/to"
 bad 'takes no --files-from' --files-from /dev/null "$tmp/here/src/" "$url/to"
 bad 'without \.\.' --delete --trash ../x "$tmp/here/src/" "$url/to"

@@ -137,9 +137,9 @@ copy "$a/big" "$b/no/such/dir"
 check "a directory that is not there" status_is 1
 check "is the sink's complaint" grep -q 'no/such' "$tmp/err"
 copy "$a/big" "$tmp/here"
-check "to here" fails_with 2 'rftp get copies from a server'
+check "to here" fails_with 2 'is on a server: rftp get copies from there'
 copy "$tmp/list" "$b/x"
-check "from here" fails_with 2 'rftp put copies from here'
+check "from here" fails_with 2 'is not on a server: rftp put copies to there'
 copy "$a/big" "$b/big" "$a/x"
 check "from two servers" fails_with 2 'another server'
 copy "$a/big"

@@ -55,7 +55,7 @@ for mode in 640 604 660 700; do
 	patience 10 gone "$server"
 	wait "$server"
 	check "a key of mode $mode: status 3" test $? -eq 3
-	check "it says what to do" grep -q "key.pem is open to others.*$mode.*chmod 600" "$tmp/d.log"
+	check "it says what to do" grep -q "key.pem: others can read it.*$mode.*chmod 600" "$tmp/d.log"
 	check "it has listened nowhere" not grep -q 'listening' "$tmp/d.log"
 	check "and not mended it in silence" test "$(stat -c %a "$tmp/d.state/key.pem")" = "$mode"
 done

@@ -196,7 +196,7 @@ check "get where put was meant" fails_with 2 'is not on a server: rftp put '
 run rftp put "$url/big" "$tmp/here/"
 check "put where get was meant" fails_with 2 'is on a server: rftp get '
 run rftp ls --ssh false rftp:/x
-check "a slash too few" fails_with 3 'was rftp:// meant'
+check "a slash too few" fails_with 3 'did you mean rftp://\?'
 
 # ---- the summary ----
 
@@ -261,7 +261,7 @@ check "--log-file: the summary" grep -qE ' files?(, .*)?$' "$tmp/log"
 run rftp put -q --log-file "$tmp/log" "$tmp/none" "$url/logged"
 check "--log-file: errors go to both" test "$(grep -c 'none: No such file' "$tmp/log" "$tmp/err" | grep -c ':1$')" = 2
 run rftp put -q --log-file "$tmp/none/log" "$tmp/tree/file" "$url/logged2"
-check "--log-file: a directory that does not exist" grep -q 'log file: .*none/log: No such file' "$tmp/err"
+check "--log-file: a directory that does not exist" grep -q 'log file: .*none/log: cannot be written: No such file' "$tmp/err"
 check "--log-file: then nothing is copied" test ! -e "$tmp/root/logged2"
 
 check "the server ends well" stops_well

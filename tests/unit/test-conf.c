@@ -240,7 +240,7 @@ static void test_directory(void **state)
 
 	(void)state;
 	assert_int_equal(read_noted("/", &e), -EISDIR);
-	assert_string_equal(e.text, "cannot read /: Is a directory");
+	assert_string_equal(e.text, "/: cannot be read: Is a directory");
 }
 
 int main(void)

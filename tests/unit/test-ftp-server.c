@@ -196,7 +196,7 @@ static int ask(struct world *w, const char *line)
 	ftp_command_parse(copy, &cmd, &arg);
 	free(copy);
 	if (code > 0 && cmd && !ftp_command_answers(cmd, code))
-		fail_msg("%s: %d is no reply to it", line, code);
+		fail_msg("%s: %d is not a reply to it", line, code);
 	return code;
 }
 

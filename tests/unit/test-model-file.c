@@ -159,7 +159,7 @@ static void test_damaged(void **state)
 		{ "\"cpus\":\"0", "\"cpus\":\"x", "nodes[0]: \"cpus\"" },
 		{ "\"cpus\":\"0", "\"cpus\":\"9999999-0", "nodes[0]: \"cpus\"" },
 		{ "\"memory\":", "\"memory\":-1,\"x\":", "nodes[0]: \"memory\"" },
-		{ "[10,21]", "[10]", "1 distances" },
+		{ "[10,21]", "[10]", "1 distance for 2 nodes" },
 		{ "[10,21]", "[10,21,31]", "\"distances\" is not a list" },
 		{ "[10,21]", "[10,-1]", "distance 1" },
 		{ "[10,21]", "[10,\"21\"]", "distance 1" },

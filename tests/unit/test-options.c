@@ -313,7 +313,7 @@ static void test_conf_errors(void **state)
 		{ "[-a]\nurl a:b\n", ":1: there is no section [-a]" },
 		{ "\n[hostx]\nprot clear\n[host y]\n", ":2: this section needs a line" },
 		{ "[a]\nurl a:b\n[hostx]\nprot clear\n", ":3: this section needs a line" },
-		{ "[a]\nurl /tmp\n", ":2: url: \"/tmp\" is not on a server" },
+		{ "[a]\nurl /tmp\n", ":2: url: /tmp is not on a server" },
 		{ "[a]\nurl rftp://u:p@h\n", ":2: url: a password in a URL" },
 		{ "[a]\nurl a:b\nprot maybe\n", ":3: prot: " },
 		{ "url a:b\n", "there is no setting \"url\"" },

@@ -75,8 +75,8 @@ static void test_totals(void **state)
 
 	r.channel_bytes[0] = 600;
 	r.channel_bytes[1] = 400;
-	assert_int_equal(totals_add(&t, &r), 0);
-	assert_int_equal(totals_add(&t, &r), 0);
+	totals_add(&t, &r);
+	totals_add(&t, &r);
 	json_is(event_summary(&t, 1, NULL),
 		"{\"event\":\"summary\",\"exit\":1,\"bytes\":2000,\"seconds\":4.0,"
 		"\"bytes_per_second\":500.0,\"files\":6,\"failed\":2,\"skipped\":4,"

@@ -299,7 +299,7 @@ static void test_no_sysfs(void **state)
 	(void)state;
 	assert_null(topo_read(tmp_dir, &e));
 	assert_int_equal(e.code, -ENOENT);
-	assert_non_null(strstr(e.text, "is no sysfs"));
+	assert_non_null(strstr(e.text, "is not a sysfs"));
 	snprintf(top, sizeof(top), "%s", sysfs_make("two"));
 	snprintf(path, sizeof(path), "%s/devices/system/node/online", top);
 	for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
@@ -307,7 +307,7 @@ static void test_no_sysfs(void **state)
 				 0);
 		if (topo_read(top, &e))
 			fail_msg("\"%s\" is a list of nodes", nonsense[i]);
-		assert_non_null(strstr(e.text, "node/online is no list of nodes"));
+		assert_non_null(strstr(e.text, "node/online is not a list of nodes"));
 	}
 }
 

@@ -60,7 +60,7 @@ static void test_check(void **state)
 	static const struct { enum place_mode mode; int node; const char *nics, *wrong; } cases[] = {
 		{ PLACE_AUTO, 0, NULL, NULL },
 		{ PLACE_NODE, 1, NULL, NULL },
-		{ PLACE_NODE, 2, NULL, "no such node" },
+		{ PLACE_NODE, 2, NULL, "there is no node 2" },
 		{ PLACE_AUTO, 2, NULL, NULL },
 		{ PLACE_AUTO, 0, "eth0=1,eth1=any", NULL },
 		{ PLACE_AUTO, 0, "eth0=2", "no node 2" },

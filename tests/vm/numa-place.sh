@@ -115,7 +115,7 @@ stop
 check "which is said at the end" grep -q 'path 0: 100 % of its pages on node 0, as far as its pool was used' "$tmp/err"
 
 run rftp put --numa node:7 "$tmp/t1/big" "$url/a"
-check "a node that there is not" test "$status" -eq 2 -a "$(grep -c 'node:7: there is no such node' "$tmp/err")" -eq 1
+check "a node that there is not" test "$status" -eq 2 -a "$(grep -c 'there is no node 7' "$tmp/err")" -eq 1
 run rftp put --nic-node eth0:1 "$tmp/t1/big" "$url/a"
 check "a list that is none" test "$status" -eq 2
 

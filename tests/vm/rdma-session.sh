@@ -282,7 +282,7 @@ done
 check "one user gets parts of it, until there are none" test $part = three
 end $part
 check "who comes then is to come again" status_is 3
-check "and told so" grep -q 'memory for transfers is in use, try again later' "$tmp/$part.out"
+check "and told so" grep -q 'memory for transfers is in use; try again later' "$tmp/$part.out"
 check "all of them have not more than there is" within_budget
 hold his carol
 check "another user has a part" not gone "${client_of[his]}"

@@ -65,8 +65,9 @@ static void way_on_started(void *arg, const struct agreement *a)
 		json_object_set_new(obj, "way", json_string(w->name));
 	if (w->job->o.json)
 		json_emit(stdout, obj);
-	log_info("%s: %s, %u channels, blocks of %u KiB, %u in flight, %s%s", w->name,
-		 transport_name(a->transport), a->paths * a->channels_first, a->block >> 10,
+	log_info("%s: %s, %u channel%s, blocks of %u KiB, %u in flight, %s%s", w->name,
+		 transport_name(a->transport), a->paths * a->channels_first,
+		 plural(a->paths * a->channels_first), a->block >> 10,
 		 a->inflight, prot_name(a->prot), unchecked(a));
 }
 
@@ -187,8 +188,7 @@ static enum exit_status bench_conclude(const struct job *j, struct way *w, int n
 		/* Print the last interval, unless it is short. */
 		if (end - w[i].line_at >= LINE_SECONDS / 2 && r->bytes >= w[i].line_bytes)
 			way_print_interval(&w[i], end, r->bytes);
-		if (totals_add(&t, r))
-			log_warn(NO_MEMORY ": the summary is not complete");
+		totals_add(&t, r);
 		first = w[i].start_ns < first ? w[i].start_ns : first;
 		last = w[i].start_ns + r->wall_ns > last ? w[i].start_ns + r->wall_ns : last;
 	}

@@ -83,14 +83,14 @@ static int put_read_words(struct job *j, struct put *p, struct err *e)
 	bool directory;
 
 	if (last > 0 && word_is_remote(j->words[0]) && !word_is_remote(j->words[last]))
-		return err_set(e, -EINVAL, "%s is on a server: rftp get copies from there",
+		return err_set(e, -EINVAL, GET_COPIES_WHY,
 			       printable(j->words[0]));
 	rc = url_of_server(j->words[last], &p->to, e);
 	if (rc)
 		return rc;
 
 	if (j->o.files_from && last != 1)
-		return err_set(e, -EINVAL, "--files-from needs one directory and one URL");
+		return err_set(e, -EINVAL, FILES_FROM_WHY);
 	if (last < 1)
 		return err_set(e, -EINVAL, "a source and a URL are needed");
 	rc = url_is_foreign(&p->to) ? foreign_check(j, true, e) : 0;
@@ -101,7 +101,7 @@ static int put_read_words(struct job *j, struct put *p, struct err *e)
 
 	directory = names_directory(p->to.path);
 	if (p->nitems > 1 && !directory)
-		return err_set(e, -EINVAL, "several sources need a directory: write %s/",
+		return err_set(e, -EINVAL, DEST_SEVERAL_WHY,
 			       printable(p->to.path));
 	for (uint32_t i = 0; i < p->nitems; i++)
 		if (p->items[i].kind != ITEM_PATH && (p->nitems > 1 || directory))
@@ -245,7 +245,7 @@ static int get_set_destination(struct get *g, const char *word, const struct opt
 			       "the data would go");
 	if (g->item.kind == ITEM_PATH && !o->files_from && g->nsources > 1 &&
 	    !names_directory(g->item.path))
-		return err_set(e, -EINVAL, "several sources need a directory: write %s/",
+		return err_set(e, -EINVAL, DEST_SEVERAL_WHY,
 			       printable(g->item.path));
 	return 0;
 }
@@ -258,7 +258,7 @@ static int get_read_words(struct job *j, struct get *g, struct err *e)
 	int n = here ? j->nwords : j->nwords - 1, rc;
 
 	if (here && !word_is_remote(j->words[0]))
-		return err_set(e, -EINVAL, "%s is not on a server: rftp put copies to there",
+		return err_set(e, -EINVAL, PUT_COPIES_WHY,
 			       printable(j->words[0]));
 	if (n < 1)
 		return err_set(e, -EINVAL, "a URL is needed");
@@ -271,7 +271,7 @@ static int get_read_words(struct job *j, struct get *g, struct err *e)
 	if (rc)
 		return rc;
 	if (j->o.files_from && n != 1)
-		return err_set(e, -EINVAL, "--files-from needs one URL, of a directory");
+		return err_set(e, -EINVAL, FILES_FROM_WHY);
 
 	g->groups = calloc((size_t)n, sizeof(*g->groups));
 	if (!g->groups)
@@ -397,8 +397,7 @@ enum exit_status rftp_sync(struct job *j)
 	if (why)
 		return usage_error(j, "%s", why);
 	if (!from && !to)
-		return usage_error(j, "one of both must be on a server: rftp://host/path or "
-				   "host:path");
+		return usage_error(j, URL_LOCAL_WHY, printable(j->words[1]));
 	options_sync(o);
 	return from && to ? rftp_cp(j) : from ? rftp_get(j) : rftp_put(j);
 }

@@ -88,11 +88,10 @@ static int cp_read_words(const struct job *j, struct cp *c, struct err *e)
 
 	for (int i = 0; i < last; i++)
 		if (!word_is_remote(j->words[i]) && word_is_remote(to))
-			return err_set(e, -EINVAL, "%s is here: rftp put copies from here to a "
-				       "server", printable(j->words[i]));
+			return err_set(e, -EINVAL, PUT_COPIES_WHY, printable(j->words[i]));
 	if (!word_is_remote(to) && word_is_remote(j->words[0]))
-		return err_set(e, -EINVAL, "%s is here: rftp get copies from a server to here",
-			       printable(to));
+		return err_set(e, -EINVAL, GET_COPIES_WHY,
+			       printable(j->words[0]));
 
 	rc = url_of_rftpd(to, &c->to, e);
 	for (int i = 0; rc == 0 && i < last; i++)
@@ -101,11 +100,11 @@ static int cp_read_words(const struct job *j, struct cp *c, struct err *e)
 		return rc;
 
 	if (j->o.files_from && c->paths.n > 1)
-		return err_set(e, -EINVAL, "--files-from needs one directory and one URL");
+		return err_set(e, -EINVAL, FILES_FROM_WHY);
 	if (j->o.files_from)
 		return names_read(j->o.files_from, j->o.null, &c->listed, e);
 	if (c->paths.n > 1 && !names_directory(c->to.path))
-		return err_set(e, -EINVAL, "several sources need a directory: write %s/",
+		return err_set(e, -EINVAL, DEST_SEVERAL_WHY,
 			       printable(to));
 	return 0;
 }
@@ -280,7 +279,7 @@ static int cp_side_check(const struct cp_side *d, struct err *e)
 
 	if (!client->give || !client->take)
 		return err_set(e, -EPROTONOSUPPORT, "%s does not copy from server to server: it is "
-			       "no rftpd, or is too old for it, or its --third-party is off",
+			       "not rftpd, or is too old for it, or its --third-party is off",
 			       printable(d->host));
 	if (bulk_possible(d->server, d == &d->cp->sink ? cp_sink_flags(d->cp) :
 			  d->cp->give.request.flags, e))
@@ -326,7 +325,7 @@ static int cp_ask_both(struct cp *c, struct third_door *door, struct err *e)
 	int rc = give && take ? third_give_put(give, &c->give) : -ENOMEM;
 
 	if (rc == -ENOBUFS)
-		return err_set(e, -E2BIG, "the list of names is longer than a request may be");
+		return err_set(e, -E2BIG, BULK_LONG_WHY);
 	if (rc)
 		return err_sys(e, rc, "request");
 

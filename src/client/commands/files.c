@@ -75,6 +75,11 @@ struct rm_output {
 	struct names *later;  /* collects the names; NULL: they are printed at once */
 };
 
+static void log_removed(const char *path)
+{
+	log_info("removed %s", printable(path));
+}
+
 /* Report path as removed, or with --dry-run as to be removed. depth 0: it was named by the user. */
 static void rm_report(void *arg, const char *path, unsigned depth)
 {
@@ -88,7 +93,7 @@ static void rm_report(void *arg, const char *path, unsigned depth)
 	else if (!o->json && o->dry_run && !o->quiet)
 		printf("%s\n", printable(path));
 	else if (!o->json)
-		log_info("removed %s", printable(path));
+		log_removed(path);
 }
 
 /* Remove a tree on an rftpd by one command. With -v, find the names before. */
@@ -175,13 +180,13 @@ static void part_removed(void *arg, const char *path, int rc)
 	struct part_removal *p = arg;
 
 	if (rc == -EBUSY) {
-		log_warn("%s stays: a transfer is writing it", printable(path));
+		log_warn("%s stays: " PART_BUSY_WHY, printable(path));
 	} else if (rc && rc != -ENOENT) {
 		part_failed(p, path, rc, root_why(rc));
 	} else {
 		emit_path_event(p->j->o.json, "rm", path);
 		if (!p->j->o.json)
-			log_info("removed %s", printable(path));
+			log_removed(path);
 	}
 }
 
@@ -216,7 +221,7 @@ static int parts_collect(struct part_removal *p, const struct facts_list *l)
 
 		if (!bulk_name_ok(f->name))
 			part_failed(p, p->path, -EINVAL,
-				    "the server lists a name that is not valid");
+				    LISTED_NAME_WHY);
 		else if (f->type == 'd' && p->j->o.recursive)
 			rc = names_add(&p->dirs, name_below(p->path, f->name));
 		else if (f->type != 'd' &&
@@ -266,7 +271,7 @@ static int rm_parts_one(struct job *j, struct server *s, const struct url *url, 
 	}
 	names_clear(&p.dirs);
 	if (rc == 0 && p.failed)
-		rc = err_set(e, p.failed, "%s: not all unfinished files could be removed",
+		rc = err_set(e, p.failed, "%s: not all unfinished files can be removed",
 			     printable(server_path(url)));
 	return rc;
 }
@@ -279,7 +284,7 @@ enum exit_status rftp_rm(struct job *j)
 	if (!j->o.parts)
 		return each_url(j, rm_one);
 	if (j->o.dry_run)
-		return usage_error(j, "--dry-run does not work with --parts");
+		return usage_error(j, "--dry-run and --parts exclude each other");
 	for (int i = 0; i < j->nwords; i++)
 		remote += word_is_remote(j->words[i]);
 	if (remote == j->nwords)
@@ -325,7 +330,7 @@ enum exit_status rftp_mv(struct job *j)
 	if (!s)
 		status = usage_error(j, "%s", e.text);
 	else if (!server_is(s, &to))
-		status = usage_error(j, "both URLs must be on one server");
+		status = usage_error(j, "both URLs must be on the same server");
 	else if (server_connect(s, &e) || mv_rename(s, from.path, &to.path, &e))
 		status = failed(&e, false);
 

@@ -44,8 +44,7 @@ static int hash_there(struct ftp_client *client, const char *path, struct hash_r
 	if (rc < 0)
 		return rc;
 	if (sscanf(text, "%31s %47s %128[0-9a-fA-F]", r->alg, r->range, r->hex) != 3)
-		return err_set(e, -EBADMSG, "%s: the server's answer is not a digest: %s",
-			       printable(path), printable(text));
+		return digest_bad_answer(path, text, e);
 	return 0;
 }
 
@@ -175,8 +174,7 @@ static void *tree_work(void *arg)
 					     "digest: %s", printable(path), printable(r.alg));
 		}
 		if (!rc && !digest_fits(h->alg, r.hex))
-			rc = err_set(&e, -EBADMSG, "%s: the server's answer is not a digest",
-				     printable(path));
+			rc = digest_bad_answer(path, r.hex, &e);
 		if (t->s && exit_is_lost(rc))
 			atomic_store(&t->lost, rc);
 		h->hex = rc ? NULL : strdup(r.hex);
@@ -218,8 +216,7 @@ static int trees_hash(struct tree *trees, unsigned n, struct err *e)
 		return err_set(e, -EINTR, "interrupted");
 	for (unsigned i = 0; i < n; i++)
 		if (atomic_load(&trees[i].lost))
-			return err_set(e, atomic_load(&trees[i].lost), "%s: the connection is lost",
-				       printable(trees[i].s->url.host));
+			return ftp_lost(trees[i].s->url.host, atomic_load(&trees[i].lost), e);
 	return 0;
 }
 
@@ -281,7 +278,7 @@ static int list_there(struct listing_there *t, const char *rel, unsigned depth, 
 		if (!below) {
 			rc = err_nomem(e);
 		} else if (!bulk_name_ok(f->name)) {
-			rc = err_set(e, -EBADMSG, "%s: the server lists a name that is not valid",
+			rc = err_set(e, -EBADMSG, "%s: " LISTED_NAME_WHY,
 				     printable(path));
 		} else if (t->filter && !filter_admits(t->filter, match ? match : below,
 						       f->type == 'd')) {
@@ -315,7 +312,7 @@ static void print_hash(const struct job *j, const char *name, const char *alg, c
 static int hash_tree(struct job *j, struct server *s, const struct url *p, struct err *e)
 {
 	struct tree t = { .j = j, .s = s, .dir = -1 };
-	const char *alg = j->o.alg ? digest_name(j->o.alg) : "SHA-256";
+	const char *alg = digest_option(j->o.alg ? j->o.alg : "SHA-256", e);
 	bool inside = names_directory(p->path);
 	struct listed l = { .failed = 0 };
 	struct listing_there there = {
@@ -325,7 +322,7 @@ static int hash_tree(struct job *j, struct server *s, const struct url *p, struc
 	int rc = 0;
 
 	if (!alg)
-		return err_set(e, -EINVAL, "--alg %s: no such digest", printable(j->o.alg));
+		return -EINVAL;
 	t.base = strdup(server_path(p));
 	there.base = t.base;
 	rc = t.base ? list_there(&there, "", 0, e) : err_nomem(e);
@@ -346,8 +343,8 @@ static int hash_tree(struct job *j, struct server *s, const struct url *p, struc
 		}
 	}
 	if (!rc && l.failed)
-		rc = err_set(e, -EIO, "%s: %zu files or directories could not be read",
-			     printable(server_path(p)), l.failed);
+		rc = err_set(e, -EIO, "%s: %zu name%s cannot be read",
+			     printable(server_path(p)), l.failed, plural(l.failed));
 	names_clear(&l.names);
 	tree_clear(&t);
 	return rc;
@@ -513,7 +510,7 @@ static void verify_summary(const struct verify *v, const struct job *j)
 		fprintf(stderr, "%llu the same, %llu different, %llu missing, %llu extra%s\n",
 			(unsigned long long)v->same, (unsigned long long)v->different,
 			(unsigned long long)v->missing, (unsigned long long)v->extra,
-			v->failed ? ", some could not be read" : "");
+			v->failed ? ", some cannot be read" : "");
 }
 
 enum exit_status rftp_verify(struct job *j)

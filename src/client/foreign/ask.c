@@ -68,8 +68,7 @@ char *fconn_absolute(const struct fconn *c, const char *path, struct err *e)
 		out[n - 1] = '\0';
 	if (!strpbrk(out, "\r\n"))
 		return out;
-	err_set(e, -EILSEQ, "%s: %s cannot take a name with a line's end in it", printable(out),
-		c->host);
+	ftp_bad_name(c->host, out, e);
 	free(out);
 	return NULL;
 }
@@ -339,7 +338,7 @@ static int stat_old(struct fconn *c, const char *path, struct ftp_facts *f, stru
 	} else if (!is_dir) {
 		rc = fconn_size(c, whole, &f->size, e);
 		if (rc && !f->type && fconn_usable(c))
-			return err_set(e, -ENOENT, "%s has no %s", c->host, printable(whole));
+			return err_sys(e, -ENOENT, "%s", printable(whole));
 		f->has_size |= !rc && f->type != 'l';
 		if (!rc && !fconn_mtime(c, whole, &f->mtime_s, &f->mtime_ns, e)) {
 			f->has_mtime = true;
@@ -407,8 +406,13 @@ static int find_digest(const struct fconn *c, size_t digits, char *hex, struct e
 		hex[n] = '\0';
 		return 0;
 	}
-	return err_set(e, -EBADMSG, "%s: its answer is no digest: %s", c->host,
-		       printable(text));
+	return digest_bad_answer(c->host, text, e);
+}
+
+int digest_bad_answer(const char *place, const char *answer, struct err *e)
+{
+	return err_set(e, -EBADMSG, "%s: the server's answer is not a digest: %s", printable(place),
+		       printable(answer));
 }
 
 int fconn_digest(struct fconn *c, const char *path, const char **alg,

@@ -58,7 +58,7 @@ static size_t fconn_on_line(char *p, size_t size, size_t n, void *arg)
 	while (end && (p[end - 1] == '\n' || p[end - 1] == '\r'))
 		end--;
 	if (end >= sizeof(line) || memchr(p, '\0', end)) {
-		c->rc = err_set(c->e, -EPROTO, "%s sent a reply that is too long", c->host);
+		c->rc = ftp_lost(c->host, -EMSGSIZE, c->e);
 		return 0;
 	}
 
@@ -121,7 +121,7 @@ static int fconn_on_key(void *arg, const char *pin, struct err *e)
 	if (rc == PIN_OK)
 		return 0;
 	return e->code ? (e->code = -EKEYREJECTED) :
-	       err_set(e, -EKEYREJECTED, "the key of %s port %u was refused", c->host, c->port);
+	       ftp_key_refused(c->host, c->port, e);
 }
 
 static size_t fconn_on_data(char *p, size_t size, size_t n, void *arg)
@@ -189,14 +189,11 @@ static size_t fconn_on_read(char *p, size_t size, size_t n, void *arg)
 /* The server refuses TLS. Returns a negative errno with text. */
 static int fconn_refused_tls(const struct fconn *c, struct err *e)
 {
-	const char *text = printable(c->reply.text ? c->reply.text : "");
-
 	if (*c->hook.describe)
 		return err_set(e, -EPROTONOSUPPORT, "%s does not protect data (%d %s); --prot "
 			       "clear sends files and listings in clear", c->host,
-			       c->reply.code, text);
-	return err_set(e, -EPROTO, "%s port %u offers no TLS (%d %s); --plain sends "
-		       "all in clear", c->host, c->port, c->reply.code, text);
+			       c->reply.code, printable(c->reply.text ? c->reply.text : ""));
+	return ftp_no_tls(c->host, c->port, c->reply.code, c->reply.text, e);
 }
 
 /* Report a failure that neither a callback nor the server has explained. */
@@ -210,16 +207,15 @@ static int failed_connection(const struct fconn *c, CURLcode code, struct err *e
 		return err_set(e, -EHOSTUNREACH, "%s: %s", c->host, why);
 	case CURLE_COULDNT_CONNECT:
 		curl_easy_getinfo(c->h, CURLINFO_OS_ERRNO, &os);
-		return err_set(e, os ? -(int)os : -ECONNREFUSED, "cannot connect to %s port %u: %s",
-			       c->host, c->port, os ? strerror((int)os) : why);
+		return net_connect_failed(c->host, c->port, os ? -(int)os : -ECONNREFUSED, e);
 	case CURLE_OPERATION_TIMEDOUT:
-		return err_set(e, -ETIMEDOUT, "%s did not answer in time", c->host);
+		return ftp_lost(c->host, -ETIMEDOUT, e);
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_SSL_ISSUER_ERROR:
 		return err_set(e, -EKEYREJECTED, "%s port %u: %s", c->host, c->port, why);
 	case CURLE_OUT_OF_MEMORY:
-		return err_sys(e, -ENOMEM, "connection to %s", c->host);
+		return ftp_lost(c->host, -ENOMEM, e);
 	case CURLE_URL_MALFORMAT:
 		return err_set(e, -EILSEQ, "%s cannot be asked for names with control characters",
 			       c->host);
@@ -227,7 +223,8 @@ static int failed_connection(const struct fconn *c, CURLcode code, struct err *e
 	case CURLE_SEND_ERROR:
 	case CURLE_GOT_NOTHING:
 	case CURLE_PARTIAL_FILE:
-		return err_set(e, -EPIPE, "%s closed the connection (%s)", c->host, why);
+		log_debug("%s: %s", c->host, why);
+		return ftp_lost(c->host, -EPIPE, e);
 	default:
 		return err_set(e, -EPROTO, "%s port %u: %s", c->host, c->port, why);
 	}
@@ -305,7 +302,7 @@ static int perform_call(struct fconn *c, CURLoption when, const char *const *lin
 	if (rc && !c->cfg)
 		c->gone = *e;
 	else if (!c->cfg)
-		err_set(&c->gone, -EPIPE, "%s closed the connection", c->host);
+		ftp_lost(c->host, -EPIPE, &c->gone);
 	return rc;
 }
 
@@ -349,7 +346,7 @@ static int prepare_call(struct fconn *c, enum kind kind, const char *path, struc
 					     !enters ? "" : c->two_slashes ? "//" : "/");
 	curl_free(escaped);
 	if (n < 0)
-		return err_sys(e, -ENOMEM, "connection to %s", c->host);
+		return err_nomem(e);
 
 	SET(c, URL, url);
 	SET(c, FTP_FILEMETHOD, (long)(enters ? CURLFTPMETHOD_SINGLECWD : CURLFTPMETHOD_NOCWD));
@@ -506,15 +503,15 @@ static int fconn_login(struct fconn *c, struct err *e)
 	const struct ftp_client_config *cfg = c->cfg;
 	int rc;
 
-	if (strpbrk(c->user, "\r\n"))
-		return err_set(e, -EILSEQ, "the user's name contains a line end");
+	rc = ftp_check_user(c->user, e);
+	if (rc)
+		return rc;
 	if (!strcmp(c->user, "anonymous") || !strcmp(c->user, "ftp")) {
 		rc = login_with(c, "rftp@", e);
 		return rc > 0 ? e->code : rc;
 	}
 	if (!c->tls && !cfg->plain_password)
-		return err_set(e, -EACCES, "the password of %s is not sent to %s in clear; "
-			       "--plain-password allows it", printable(c->user), c->host);
+		return ftp_no_clear_password(c->host, c->user, e);
 
 	rc = cfg->has_password ? 1 : login_with(c, NULL, e);
 	if (rc <= 0 && (!rc || !c->asked))
@@ -682,7 +679,7 @@ void fconn_close(struct fconn *c)
 
 struct fconn *fconn_open(const struct ftp_client_config *cfg, struct err *e)
 {
-	err_set(e, -EPROTONOSUPPORT, "this rftp is built without libcurl, which ftp:// and ftps:// "
+	err_set(e, -EPROTONOSUPPORT, "this build has no libcurl, which ftp:// and ftps:// "
 		"need (configure --with-curl; Debian: libcurl4-openssl-dev, RHEL: libcurl-devel)");
 	return NULL;
 }

@@ -537,7 +537,7 @@ int foreign_find_dest(struct worker *w, void *source, struct err *e)
 
 	if (snprintf(s->name, sizeof(s->name), "%s",
 		     name_last(where == DEST_AS ? f->dest_path : bare)) >= (int)sizeof(s->name))
-		return err_set(e, -ENAMETOOLONG, "%s: the name has more than 255 bytes",
+		return err_set(e, -ENAMETOOLONG, "%s: the name is longer than 255 bytes",
 			       printable(s->path));
 
 	s->itself = where == DEST_CONTENTS && !f->job->into;

@@ -136,6 +136,8 @@ int fconn_size(struct fconn *c, const char *path, uint64_t *size, struct err *e)
 int fconn_mtime(struct fconn *c, const char *path, int64_t *sec, uint32_t *ns, struct err *e);
 int fconn_set_mtime(struct fconn *c, const char *path, int64_t sec, struct err *e);
 int fconn_set_mode(struct fconn *c, const char *path, uint32_t mode, struct err *e);
+/* -EBADMSG with text; place: of the answer. */
+int digest_bad_answer(const char *place, const char *answer, struct err *e);
 /* The digest of path in lower-case hex. *alg: a name for digest_new(); NULL: set it to the server's
  * best algorithm. */
 int fconn_digest(struct fconn *c, const char *path, const char **alg,

@@ -19,6 +19,8 @@ struct fetch {
 	size_t have;              /* further bytes in the worker's room, until a run is full */
 };
 
+#define ATTRS_KEPT "%s: its attributes are not set: %s"
+
 /* ---- its facts ---- */
 
 static bool times_differ(const struct ftp_facts *a, const struct ftp_facts *b)
@@ -202,7 +204,7 @@ static int fetch_bytes(struct fetch *f, struct err *e)
 
 	rc = fetch_is_unchanged(f, &now, e);
 	return rc ? rc < 0 ? rc : 0 :
-	       err_set(e, -EIO, "%s: it changed while it was read", printable(f->t->there));
+	       err_set(e, -EIO, "%s: " FILE_CHANGED_WHY, printable(f->t->there));
 }
 
 static int fetch_to_part(struct fetch *f, struct err *e)
@@ -253,7 +255,7 @@ static int keep_same_content(struct worker *w, struct ftask *t, int dfd, const c
 	if (r == 0 && t->facts.has_mtime && !o->no_times)
 		r = fd_utimens(fd, now);
 	if (r)
-		log_warn("%s: its attributes are not set: %s", printable(t->here), strerror(-r));
+		log_warn(ATTRS_KEPT, printable(t->here), strerror(-r));
 	return rc;
 }
 
@@ -357,7 +359,7 @@ static int get_make_dir(struct worker *w, void *arg, struct err *e)
 		 (fstatat(dfd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode)))
 		rc = -ENOTDIR;
 	dir_unpin(d->local);
-	return rc ? err_sys(e, rc, "%s: cannot make the directory", printable(sub->here)) : 0;
+	return rc ? err_path(e, rc, sub->here, CANNOT_MAKE_DIR) : 0;
 }
 
 /* Is it the same list, of at least one file? Both are sorted. */
@@ -385,8 +387,8 @@ static int check_circle(const struct fdir *d, struct err *e)
 		alike += same_listing(&d->held, &p->held);
 
 	return alike < ALIKE_MOST ? 0 :
-	       err_set(e, -ELOOP, "%s: has the same list as %u directories above it: a link there "
-		       "leads in a circle", printable(d->there), alike);
+	       err_set(e, -ELOOP, "%s: has the same list as %u director%s above it: a link there "
+		       "leads in a circle", printable(d->there), alike, alike == 1 ? "y" : "ies");
 }
 
 /* Replace the facts of a link by those of its target, a directory or a file. */
@@ -453,7 +455,7 @@ static int get_entry(struct worker *w, struct fdir *d, struct ftp_facts *facts, 
 	}
 
 	if (facts->type != 'f' && facts->type != 'l') {
-		foreign_left_out(w->f, there, "not a file, directory or link");
+		foreign_left_out(w->f, there, FILE_KIND_WHY);
 		return 0;
 	}
 	t.there = steal_ptr(&there);
@@ -516,9 +518,9 @@ static void get_leave_dir(struct worker *w, struct fdir *d)
 	if (!r && d->has_time && !o->no_times)
 		r = fd_utimens(dfd, t);
 	if (r)
-		log_debug("%s: its attributes are not set: %s", printable(d->here), strerror(-r));
+		log_debug(ATTRS_KEPT, printable(d->here), strerror(-r));
 	if (o->ack >= ACK_SYNCED && sync_dir(dfd))
-		log_warn("%s could not be synced", printable(d->here));
+		log_warn("%s: " CANNOT_SYNC, printable(d->here));
 	dir_unpin(d->local);
 }
 
@@ -544,7 +546,7 @@ static struct fdir *get_open_dest(struct worker *w, const char *path, bool make,
 		rc = f->job->into ? make_dirs(path, 0777 & ~f->umask) :
 		     root_mkdir(f->job->root, path, 0777 & ~f->umask);
 	if (rc) {
-		err_sys(e, rc, "%s: cannot make the directory", printable(path));
+		err_path(e, rc, path, CANNOT_MAKE_DIR);
 		return NULL;
 	}
 
@@ -587,7 +589,7 @@ static int look_at_source(struct worker *w, void *arg, struct err *e)
 	if (f->type == 'l')
 		rc = follow_remote_link(w, s->there, f, e);
 	if (rc == 0 && f->type != 'd' && f->type != 'f')
-		rc = err_set(e, -EINVAL, "%s: not a file, directory or link", printable(s->there));
+		rc = err_set(e, -EINVAL, "%s: " FILE_KIND_WHY, printable(s->there));
 
 	/* Do not copy mode and time of the home directory itself. */
 	if (f->type == 'd' && !s->there[strspn(s->there, "./~")])

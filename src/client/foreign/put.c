@@ -108,7 +108,7 @@ static ssize_t store_read(struct store *s, void *p, size_t n, struct err *e)
 	if ((size_t)got == n)
 		return got;
 	s->changed = true;
-	return err_set(e, -EIO, "%s: it became shorter while it was read", printable(s->t->here));
+	return err_set(e, -EIO, "%s: " FILE_CHANGED_WHY, printable(s->t->here));
 }
 
 /* ---- the part there ---- */
@@ -220,7 +220,7 @@ static int store_check(struct store *s, struct err *e)
 			    st.st_mtim.tv_sec != s->meta.mtime_s ||
 			    (uint32_t)st.st_mtim.tv_nsec != s->meta.mtime_ns)) {
 		s->changed = true;
-		return err_set(e, -EIO, "%s: it changed while it was read", printable(s->name));
+		return err_set(e, -EIO, "%s: " FILE_CHANGED_WHY, printable(s->name));
 	}
 
 	if (fconn_size(s->w->conn, s->part, &there, e)) {
@@ -500,7 +500,7 @@ static int put_make_dir(struct worker *w, void *arg, struct err *e)
 	}
 
 	if (!is.exists || !is.is_dir)
-		return dry ? err_set(e, -ENOTDIR, "%s: is not a directory", printable(d->there)) :
+		return dry ? err_sys(e, -ENOTDIR, "%s", printable(d->there)) :
 		       err_prefix(e, "%s", printable(d->there));
 	return list_held(w, d, e);
 }
@@ -619,7 +619,7 @@ static int put_walked(void *arg, const struct walk_item *it)
 		p->dir = d->parent;
 		return WALK_PASS_OVER;
 	}
-	foreign_left_out(f, path, it->meta.type != FT_LINK ? "not a file, directory or link" :
+	foreign_left_out(f, path, it->meta.type != FT_LINK ? FILE_KIND_WHY :
 			 f->o->follow ? "a link to a directory" :
 			 "a link, which FTP cannot make (--follow copies its target)");
 	return 0;
@@ -687,7 +687,7 @@ static void put_source(struct worker *w, size_t i)
 	if (rc)
 		err_sys(&e, rc, "%s", printable(s.path));
 	else if (!S_ISREG(st.st_mode) && !s.dir)
-		rc = err_set(&e, -EINVAL, "%s: not a file, directory or link", printable(s.path));
+		rc = err_set(&e, -EINVAL, "%s: " FILE_KIND_WHY, printable(s.path));
 
 	meta_from_stat(&m, &st);
 	if (rc == 0 && !stream && !put_admits(f, s.path + foreign_rel_at(&s, s.path), &m, true))

@@ -50,7 +50,7 @@ char *shell_url(const struct shell *sh, const char *word, bool tilde, struct err
 	    word_is_remote(word)) {
 		url = strdup(word);
 	} else if (!sh->here.host) {
-		err_set(e, -ENOTCONN, "no server is open: open URL");
+		shell_is_open(sh, e);
 		return NULL;
 	} else {
 		path = shell_path(sh, word, tilde);
@@ -67,7 +67,7 @@ char *call_url(const struct call *c, int i, struct err *e)
 
 	if (*w->text)
 		return shell_url(c->sh, w->text, w->tilde, e);
-	err_set(e, -EINVAL, "an empty word names no file");
+	err_set(e, -EINVAL, URL_EMPTY_WHY);
 	return NULL;
 }
 
@@ -89,7 +89,7 @@ char *shell_local(const struct shell_word *w, struct err *e)
 			prefix = pw ? pw->pw_dir : NULL;
 		}
 		if (user && !prefix) {
-			err_set(e, -ENOENT, "%s: there is no such user", printable(w->text));
+			err_set(e, -ENOENT, "there is no user \"%s\"", printable(w->text + 1));
 			return NULL;
 		}
 	} else if (colon && strcmp(w->text, "null:") && strncmp(w->text, "zero:", 5) &&
@@ -161,7 +161,7 @@ static int change_directory(struct shell *sh, struct server *s, const char *word
 
 	rc = server_stat(s, path, &f, e);
 	if (rc == 0 && f.type != 'd' && f.type != 'c' && f.type != 'p')
-		rc = err_set(e, -ENOTDIR, "%s is no directory", printable(path));
+		rc = err_sys(e, -ENOTDIR, "%s", printable(path));
 	ftp_facts_clear(&f);
 	if (rc)
 		return rc;
@@ -239,12 +239,12 @@ enum exit_status shell_open(struct call *c)
 	enum exit_status status;
 	struct err e = ERR_INIT;
 	struct url p;
-	uint64_t number;
+	uint16_t number;
 
 	if (port && is_url)
 		return call_usage(c, "a port is allowed only after the name of a host");
-	if (port && parse_uint(port, 1, UINT16_MAX, &number))
-		return call_usage(c, "\"%s\" is not a port (1 to 65535)", printable(port));
+	if (port && url_parse_port(port, &number, &e))
+		return call_usage(c, "%s", e.text);
 	section = !is_url && !port && word_names_section(word);
 	if (asprintf(&url, "%s%s%s%s", is_url || section ? "" : "rftp://", word,
 		     port || section ? ":" : "", port ? port : "") < 0)
@@ -270,9 +270,11 @@ enum exit_status shell_begin(struct shell *sh, const char *word)
 
 static bool is_open(const struct call *c)
 {
-	if (c->sh->here.host)
+	struct err e = ERR_INIT;
+
+	if (shell_is_open(c->sh, &e))
 		return true;
-	log_error("no server is open: open URL");
+	log_error("%s", e.text);
 	return false;
 }
 
@@ -322,7 +324,7 @@ enum exit_status shell_cd(struct call *c)
 	if (!strcmp(word, "-") && !c->sh->before)
 		rc = err_set(&e, -EINVAL, "there is no directory to go back to");
 	else
-		rc = !*word ? err_set(&e, -EINVAL, "an empty word names no directory") :
+		rc = !*word ? err_set(&e, -EINVAL, URL_EMPTY_WHY) :
 		     change_directory(c->sh, s, strcmp(word, "-") ? word : c->sh->before, tilde, &e);
 	call_done(c, s);
 	if (rc)
@@ -432,7 +434,7 @@ static int size_one(struct job *j, struct server *s, const struct url *p, struct
 	int rc = server_stat(s, server_path(p), &f, e);
 
 	if (rc == 0 && (f.type == 'd' || !f.has_size))
-		rc = err_set(e, -EISDIR, "%s is no file with a size", printable(p->path));
+		rc = err_set(e, -EISDIR, "%s is not a file with a size", printable(p->path));
 	if (rc == 0 && j->o.json) {
 		json_t *obj = json_pack("{s:s, s:I}", "event", "size", "bytes", (json_int_t)f.size);
 
@@ -470,7 +472,7 @@ enum exit_status shell_chmod(struct call *c)
 	size_t n = strspn(c->words[0], "01234567");
 
 	if (!n || n > 4 || c->words[0][n])
-		return call_usage(c, "\"%s\" is no mode: 0 to 7777, in octal",
+		return call_usage(c, "a mode must be an octal number from 0 to 7777, not \"%s\"",
 				  printable(c->words[0]));
 	return call_each_url(c, 1, chmod_one);
 }

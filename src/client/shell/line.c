@@ -226,7 +226,7 @@ int shell_glob_remote(struct call *c, const struct shell_word *w, struct names *
 	int rc;
 
 	if (!*w->text)
-		return err_set(e, -EINVAL, "an empty word names no file");
+		return err_set(e, -EINVAL, URL_EMPTY_WHY);
 	if (!w->pattern || strstr(w->text, "://"))
 		return glob_add_url(c, w->text, w->tilde, names, typed, e);
 
@@ -237,7 +237,7 @@ int shell_glob_remote(struct call *c, const struct shell_word *w, struct names *
 	call_done(c, s);
 
 	if (rc == 0 && !found.n)
-		rc = err_set(e, -ENOENT, "nothing there fits %s", printable(w->text));
+		rc = err_set(e, -ENOENT, "no file on the server matches %s", printable(w->text));
 	for (size_t i = 0; rc == 0 && i < found.n; i++)
 		rc = glob_add_url(c, found.all[i], w->tilde, names, typed, e);
 	names_clear(&found);
@@ -263,7 +263,7 @@ int shell_glob_local(const struct shell_word *w, struct names *names, struct err
 	case 0:
 		break;
 	case GLOB_NOMATCH:
-		rc = err_set(e, -ENOENT, "nothing here fits %s", printable(w->text));
+		rc = err_set(e, -ENOENT, "no file here matches %s", printable(w->text));
 		break;
 	default:
 		rc = err_nomem(e);

@@ -111,18 +111,20 @@ enum exit_status call_rftp(struct call *c, const char *name, struct names *words
 	return status;
 }
 
+bool shell_is_open(const struct shell *sh, struct err *e)
+{
+	if (!sh->here.host)
+		err_set(e, -ENOTCONN, "no server is open: open URL");
+	return sh->here.host;
+}
+
 struct server *call_server(struct call *c, struct err *e)
 {
 	struct job j = { .servers = &c->sh->kept }; /* only to load the options */
 	struct server *s;
 	struct option_args a;
 
-	if (!c->sh->here.host) {
-		err_set(e, -ENOTCONN, "no server is open: open URL");
-		return NULL;
-	}
-
-	if (call_settings(c, ON_STAT, &a, e))
+	if (!shell_is_open(c->sh, e) || call_settings(c, ON_STAT, &a, e))
 		return NULL;
 
 	j.args = &a;
@@ -160,7 +162,7 @@ static enum exit_status call_run(struct call *c)
 		const char *advice = options_advice(s, cmd->bits);
 
 		if (!(s->def->where & cmd->bits) || (s->def->where & NOT_IN_SHELL))
-			return call_usage(c, "%s does not take %s%s%s", cmd->name,
+			return call_usage(c, NOT_TAKEN_WHY, cmd->name,
 					  setting_text(s), advice ? ": " : "",
 					  advice ? advice : "");
 	}
@@ -185,6 +187,12 @@ static enum exit_status call_run(struct call *c)
 	return cmd->run(c);
 }
 
+enum exit_status shell_no_command(const char *word)
+{
+	log_error("there is no command \"%s\" (help lists them)", printable(word));
+	return EXIT_USAGE;
+}
+
 static enum exit_status shell_run_words(struct shell *sh, const struct shell_line *l)
 {
 	static char name[] = "rftp";
@@ -194,9 +202,7 @@ static enum exit_status shell_run_words(struct shell *sh, const struct shell_lin
 	struct err e = ERR_INIT;
 
 	if (!c.cmd) {
-		log_error("there is no command \"%s\" (help lists them)",
-			  printable(l->words[0].text));
-		return EXIT_USAGE;
+		return shell_no_command(l->words[0].text);
 	}
 
 	if (!argv)
@@ -381,7 +387,7 @@ static char *script_read_line(FILE *in, unsigned *number, struct err *e)
 			n -= continues;
 		}
 		if (memchr(line, '\0', n) || memchr(line, '\r', n)) {
-			err_set(e, -EINVAL, "a NUL or CR within a line");
+			err_set(e, -EINVAL, "the line contains a NUL or a CR");
 			return NULL;
 		}
 		more = realloc(whole, len + n + 1);
@@ -417,14 +423,14 @@ static enum exit_status shell_run_file(struct shell *sh, FILE *in, const char *n
 		else
 			log_error("%s", e.text);
 		if (status && name)
-			log_error("%s line %u%s", printable(name), first, keep_going ? "" :
+			log_error("%s:%u%s", printable(name), first, keep_going ? "" :
 				  ": ended here");
 		all = exit_worse(all, status);
 		if (signals_stopped())
 			return EXIT_INTERRUPTED;
 	}
 	if (ferror(in)) {
-		log_error("cannot read %s: %s", printable(name), strerror(errno));
+		log_error("%s: " CANNOT_READ ": %s", printable(name), strerror(errno));
 		all = exit_worse(all, EXIT_SOME_FAILED);
 	}
 	return all;
@@ -492,7 +498,7 @@ static enum exit_status shell_run(struct shell *sh, const struct options *o, con
 
 	in = o->commands ? fmemopen(o->commands, strlen(o->commands), "r") : fopen(file, "re");
 	if (!in) {
-		log_error("cannot read %s: %s", printable(o->commands ? "-c" : file),
+		log_error("%s: " CANNOT_READ ": %s", printable(o->commands ? "-c" : file),
 			  strerror(errno));
 		return EXIT_USAGE;
 	}

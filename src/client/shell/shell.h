@@ -102,6 +102,10 @@ const struct shell_command *shell_command_find(const char *name);
 struct shell *shell_new(const struct option_args *a);
 void shell_free(struct shell *sh);
 /* Run "open" with word, a URL. */
+/* Report that there is no such command. Returns EXIT_USAGE. */
+enum exit_status shell_no_command(const char *word);
+/* Is a server open? False: with text. */
+bool shell_is_open(const struct shell *sh, struct err *e);
 enum exit_status shell_begin(struct shell *sh, const char *word);
 /* Run rftp without a command: an interactive shell, or the commands in a file, "-c" or standard
  * input. a->words has at most one word, a URL. Returns the exit status. */

@@ -30,7 +30,7 @@ static const struct option_def *set_find_option(const struct call *c, const char
 
 	near = option_nearest(rftp_options, name, OPTION_IN_FILE);
 	if (near)
-		call_usage(c, "there is no option %s to set: did you mean %s?", printable(name),
+		call_usage(c, "there is no option %s to set (did you mean %s?)", printable(name),
 			   near);
 	else
 		call_usage(c, "there is no option %s to set", printable(name));
@@ -149,7 +149,7 @@ static enum exit_status call_prompt(struct call *c)
 	const char *word = c->nwords ? c->words[0] : c->sh->asks ? "off" : "on";
 
 	if (strcmp(word, "on") && strcmp(word, "off"))
-		return call_usage(c, "on or off was expected");
+		return call_usage(c, "must be on or off, not \"%s\"", printable(word));
 	c->sh->asks = !strcmp(word, "on");
 	if (c->json)
 		json_emit(stdout, json_pack("{s:s, s:b}", "event", "prompt", "asks",
@@ -203,8 +203,7 @@ static enum exit_status call_help(struct call *c)
 	if (!c->nwords)
 		return EXIT_DONE;
 	if (!k) {
-		log_error("there is no command \"%s\" (help lists them)", printable(c->words[0]));
-		return EXIT_USAGE;
+		return shell_no_command(c->words[0]);
 	}
 
 	if (c->json) {

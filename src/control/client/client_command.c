@@ -9,23 +9,34 @@ enum { REPLY_MS = 10 * 60 * 1000, THIRD_MS = 60 * 1000, PRELIMINARY_MOST = 1000 
 
 /* ---- replies ---- */
 
+int ftp_lost(const char *host, int rc, struct err *e)
+{
+	switch (rc) {
+	case -EPIPE:
+		return err_set(e, rc, "%s closed the connection", host);
+	case -EMSGSIZE:
+		return err_set(e, -EPROTO, "%s sent a reply that is too long", host);
+	case -ETIMEDOUT:
+		return err_set(e, rc, "%s did not answer in time", host);
+	default:
+		return err_sys(e, rc, "connection to %s", host);
+	}
+}
+
+int ftp_bad_name(const char *host, const char *name, struct err *e)
+{
+	return err_set(e, -EILSEQ, "%s: %s cannot take a name that contains a line end",
+		       printable(name), host);
+}
+
 /* The connection is lost because of rc, a negative errno. Returns rc with text. */
 static int client_lost(struct ftp_client *c, int rc, struct err *e)
 {
 	c->lost = true;
-	switch (rc) {
-	case -EPIPE:
-		return err_set(e, rc, "%s closed the connection", c->host);
-	case -EBADMSG:
+	if (rc == -EBADMSG)
 		return err_set(e, -EPROTO, "%s sent an invalid FTP reply: \"%s\"", c->host,
 			       printable(c->line));
-	case -EMSGSIZE:
-		return err_set(e, -EPROTO, "%s sent a reply that is too long", c->host);
-	case -ETIMEDOUT:
-		return err_set(e, rc, "%s did not answer in time", c->host);
-	default:
-		return err_sys(e, rc, "connection to %s", c->host);
-	}
+	return ftp_lost(c->host, rc, e);
 }
 
 /* end: the time limit for all lines together; 0: none. Returns the code, or a negative errno. */
@@ -168,10 +179,9 @@ int client_send(struct ftp_client *c, enum ftp_verb v, const char *arg, struct e
 	int rc = b ? put_command(c, b, v, arg) : -ENOMEM;
 
 	if (c->lost)
-		return err_set(e, -EPIPE, "the connection to %s is lost", c->host);
+		return ftp_lost(c->host, -EPIPE, e);
 	if (rc == -EILSEQ)
-		return err_set(e, rc, "%s: %s cannot take a name with a line's end in it",
-			       printable(arg), c->host);
+		return ftp_bad_name(c->host, arg, e);
 	if (rc == -ENOBUFS)
 		return err_set(e, -ENAMETOOLONG, "%s: too long for a command", printable(arg));
 

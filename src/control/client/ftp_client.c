@@ -166,6 +166,17 @@ static int client_greeting(struct ftp_client *c, struct err *e)
 
 /* ---- TLS ---- */
 
+int ftp_no_tls(const char *host, uint16_t port, int code, const char *text, struct err *e)
+{
+	return err_set(e, -EPROTO, "%s port %u offers no TLS (%d %s); --plain sends all in clear",
+		       host, port, code, printable(text ? text : ""));
+}
+
+int ftp_key_refused(const char *host, uint16_t port, struct err *e)
+{
+	return err_set(e, -EKEYREJECTED, "the key of %s port %u was refused", host, port);
+}
+
 /* An attacker may have sent bytes in clear after the answer. */
 static int tls_injected(const struct ftp_client *c, int rc, struct err *e)
 {
@@ -186,9 +197,7 @@ static int client_start_tls(struct ftp_client *c, const struct ftp_client_config
 	if (code == 421)
 		return client_refused(c, e);
 	if (code != 234)
-		return err_set(e, -EPROTO, "%s port %u offers no TLS (%d %s); --plain continues "
-			       "without TLS", c->host, c->port, code,
-			       printable(c->reply.text ? c->reply.text : ""));
+		return ftp_no_tls(c->host, c->port, code, c->reply.text, e);
 	if (ms_readable(c->ms))
 		return tls_injected(c, -EPROTO, e);
 
@@ -215,7 +224,7 @@ static int client_start_tls(struct ftp_client *c, const struct ftp_client_config
 	    cfg->check_pin(cfg->arg, c->host, c->port, c->pin, e) != PIN_OK) {
 		rc = -EKEYREJECTED;
 		if (!*e->text)
-			err_set(e, rc, "the key of %s port %u was refused", c->host, c->port);
+			ftp_key_refused(c->host, c->port, e);
 		e->code = rc;
 	}
 
@@ -262,11 +271,23 @@ static void parse_features(struct ftp_client *c)
 	}
 }
 
+int ftp_check_user(const char *user, struct err *e)
+{
+	return strpbrk(user, "\r\n") ?
+	       err_set(e, -EILSEQ, "the user's name contains a line end") : 0;
+}
+
+int ftp_no_clear_password(const char *host, const char *user, struct err *e)
+{
+	return err_set(e, -EACCES, "the password of %s is not sent to %s in clear; "
+		       "--plain-password allows it", printable(user), host);
+}
+
 int ftp_login_refused(const char *host, const char *user, int code, const char *text,
 		      struct err *e)
 {
 	if (code == 332)
-		return err_set(e, -EACCES, "%s also wants an account (ACCT), which rftp does not "
+		return err_set(e, -EACCES, "%s also needs an account (ACCT), which rftp does not "
 			       "send", host);
 	return err_set(e, -EACCES, "%s refuses the login of %s: %s", host, printable(user),
 		       printable(text ? text : ""));
@@ -426,8 +447,9 @@ int client_login(struct ftp_client *c, const struct ftp_client_config *cfg, stru
 	};
 	int rc;
 
-	if (strpbrk(l.user, "\r\n"))
-		return err_set(e, -EILSEQ, "the user's name contains a line end");
+	rc = ftp_check_user(l.user, e);
+	if (rc)
+		return rc;
 
 	/* 1: no password is needed. */
 	rc = c->ssh || !strcmp(l.user, "anonymous") || !strcmp(l.user, "ftp") ? 1 :
@@ -438,8 +460,7 @@ int client_login(struct ftp_client *c, const struct ftp_client_config *cfg, stru
 		return rc;
 
 	if (!c->tls && !cfg->plain_password)
-		return err_set(e, -EACCES, "the password of %s is not sent to %s in clear",
-			       printable(l.user), c->host);
+		return ftp_no_clear_password(c->host, l.user, e);
 	return ftp_try_passwords(cfg, l.user, login_with_password, &l, e);
 }
 

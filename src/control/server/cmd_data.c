@@ -67,6 +67,11 @@ static int copy_begin(struct ftp_session *s, struct copy *c, const char *verb, c
 }
 
 /* Close the data connection, log the transfer, and reply. */
+static int reply_beyond(struct ftp_session *s)
+{
+	return ftp_session_reply(s, 554, "REST is beyond the end");
+}
+
 static int copy_end(struct ftp_session *s, struct copy *c, int rc)
 {
 	data_close(s, rc == 0);
@@ -135,8 +140,8 @@ int cmd_retr(struct ftp_session *s, char *path)
 		if (fd < 0)
 			return session_reply_errno(s, fd, path);
 		if (!S_ISREG(st.st_mode))
-			return session_reply_about(s, 550, path, "Not a plain file");
-		return ftp_session_reply(s, 554, "REST is beyond the end");
+			return session_not_plain(s, 550, path);
+		return reply_beyond(s);
 	}
 
 	rc = data_open(s, "The file");
@@ -301,7 +306,7 @@ static int stor_file(struct ftp_session *s, const char *verb, const char *path, 
 
 	if (rc < 0) {
 		data_forget(s);
-		return rc == -ERANGE ? ftp_session_reply(s, 554, "REST is beyond the end") :
+		return rc == -ERANGE ? reply_beyond(s) :
 				       session_reply_errno(s, rc, path);
 	}
 

@@ -148,7 +148,7 @@ int cmd_size(struct ftp_session *s, char *path)
 	if (rc < 0)
 		return session_reply_errno(s, rc, path);
 	if (!S_ISREG(st.st_mode))
-		return session_reply_about(s, 550, path, "Not a plain file");
+		return session_not_plain(s, 550, path);
 	return ftp_session_reply(s, 213, "%" PRIu64, (uint64_t)st.st_size);
 }
 
@@ -382,7 +382,7 @@ int cmd_hash(struct ftp_session *s, char *path)
 	if (fd < 0)
 		return session_reply_errno(s, fd, path);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return session_reply_about(s, 553, path, "Not a plain file");
+		return session_not_plain(s, 553, path);
 
 	d = digest_new(algorithm);
 	rc = d && buf ? 0 : -ENOMEM;

@@ -190,7 +190,7 @@ int cmd_opts(struct ftp_session *s, char *arg)
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (strlen(options[i].name) == len && !strncasecmp(options[i].name, arg, len))
 			return options[i].set(s, arg + len + (arg[len] == ' '));
-	return ftp_session_reply(s, 501, "No such option");
+	return ftp_session_reply(s, 501, "Unknown option");
 }
 
 /* ---- commands of RFC 959 with one possible answer ---- */
@@ -275,7 +275,7 @@ int cmd_help(struct ftp_session *s, char *arg)
 	if (!cmd)
 		return ftp_session_reply(s, 501, "Unknown command");
 	if (!*cmd->codes)
-		return ftp_session_reply(s, 502, "%s is not implemented", cmd->name);
+		return session_not_implemented(s, cmd);
 	if (cmd->verb == FTP_SITE)
 		return cmd_site(s, site_help);
 	return ftp_session_reply(s, 214, "Syntax: %s", cmd->syntax);

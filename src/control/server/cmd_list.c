@@ -610,7 +610,7 @@ static int ls_run(struct listing *l, char *arg)
 	if (rc == -ECANCELED)
 		return data_reply(l->s, rc, l->path);
 	if (rc == -EPIPE)
-		return err_set(l->s->e, rc, "the client went away");
+		return session_client_gone(l->s);
 	if (rc < 0)
 		return session_reply_errno(l->s, rc, l->path);
 	if (l->reply)

@@ -61,15 +61,17 @@ static int login_failed(struct ftp_session *s, int rc)
 	return rc;
 }
 
+#define LOGGED_IN "You are logged in already"
+
 int cmd_user(struct ftp_session *s, char *arg)
 {
 	int rc = -EACCES;
 
 	if (s->c->trusted)
-		return ftp_session_reply(s, 230, "You are logged in already, as %s",
+		return ftp_session_reply(s, 230, LOGGED_IN ", as %s",
 					 s->account.name);
 	if (s->logged_in)
-		return ftp_session_reply(s, 503, "You are logged in already");
+		return ftp_session_reply(s, 503, LOGGED_IN);
 	if (s->c->require_tls && !s->tls) {
 		/* The reply cannot name the settings of each client. */
 		if (!s->clear_refused)

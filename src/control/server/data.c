@@ -44,6 +44,11 @@ static const char *own_protocol(const struct ftp_session *s)
 	return ipv4_of(&s->peer, four) ? "1" : "2";
 }
 
+static int reply_protocol(struct ftp_session *s)
+{
+	return ftp_session_reply(s, 522, "Not this network protocol, use (%s)", own_protocol(s));
+}
+
 /* The address by which the client has reached this server. */
 static int own_address(const struct ftp_session *s, struct sockaddr_storage *a)
 {
@@ -131,8 +136,7 @@ int cmd_epsv(struct ftp_session *s, char *arg)
 	if (*arg && strcmp(arg, "1") && strcmp(arg, "2"))
 		return ftp_session_reply(s, 501, "Syntax: EPSV [1|2|ALL]");
 	if (*arg && strcmp(arg, own_protocol(s)))
-		return ftp_session_reply(s, 522, "Not this network protocol, use (%s)",
-					 own_protocol(s));
+		return reply_protocol(s);
 	if (data_listen(s, &port, &e) < 0)
 		return reply_no_port(s, &e);
 	return ftp_session_reply(s, 229, "Entering Extended Passive Mode (|||%u|)", port);
@@ -247,8 +251,7 @@ int cmd_eprt(struct ftp_session *s, char *arg)
 	if (!split_eprt(arg, field) || parse_uint(field[2], 1, UINT16_MAX, &port) < 0)
 		return ftp_session_reply(s, 501, "Syntax: EPRT |<1|2>|<address>|<port>|");
 	if (strcmp(field[0], own_protocol(s)))
-		return ftp_session_reply(s, 522, "Not this network protocol, use (%s)",
-					 own_protocol(s));
+		return reply_protocol(s);
 
 	/* Only a numeric address is allowed. */
 	if (!address_parse(field[1], &to) ||
@@ -393,7 +396,7 @@ static int start_another(struct ftp_session *s, int rc)
 static int reply_no_data(struct ftp_session *s, int rc)
 {
 	if (rc == -EPIPE)
-		return err_set(s->e, rc, "the client went away");
+		return session_client_gone(s);
 	return session_replied(
 		rc == -ECANCELED ? data_reply(s, rc, "") :
 		rc == -EKEYREJECTED ?

@@ -67,7 +67,7 @@ int ftp_session_reply(struct ftp_session *s, int code, const char *fmt, ...)
 	int rc;
 
 	if (s->running && !ftp_command_answers(s->running, code))
-		log_warn("%s: %d is no reply to %s", s->peer_text, code, s->running->name);
+		log_warn("%s: %d is not a reply to %s", s->peer_text, code, s->running->name);
 
 	va_start(ap, fmt);
 	rc = vasprintf(&text, fmt, ap);
@@ -103,6 +103,21 @@ int session_reply_about(struct ftp_session *s, int code, const char *path, const
 	return ftp_session_reply(s, code, "%s: %s", name ? name : "", why);
 }
 
+int session_not_plain(struct ftp_session *s, int code, const char *path)
+{
+	return session_reply_about(s, code, path, "Not a plain file");
+}
+
+int session_client_gone(struct ftp_session *s)
+{
+	return err_set(s->e, -EPIPE, "the client closed the connection");
+}
+
+int session_not_implemented(struct ftp_session *s, const struct ftp_command *cmd)
+{
+	return ftp_session_reply(s, 502, "%s is not implemented", cmd->name);
+}
+
 int session_reply_errno(struct ftp_session *s, int rc, const char *path)
 {
 	static const struct {
@@ -123,6 +138,9 @@ int session_reply_errno(struct ftp_session *s, int rc, const char *path)
 
 /* ---- rights ---- */
 
+#define ONLY_READ "Permission denied: this account may only read"
+#define LOGIN_FIRST "Log in first, with USER and PASS"
+
 const char *ftp_account_refuses(const struct ftp_account *a, enum ftp_needs needs)
 {
 	switch (needs) {
@@ -132,13 +150,12 @@ const char *ftp_account_refuses(const struct ftp_account *a, enum ftp_needs need
 	case FTP_NEEDS_SEE:
 		return a->can_see ? NULL : "Permission denied: this account may only upload";
 	case FTP_NEEDS_CREATE:
-		return a->can_create ? NULL : "Permission denied: this account may only read";
+		return a->can_create ? NULL : ONLY_READ;
 	case FTP_NEEDS_CHANGE:
 		if (a->can_change)
 			return NULL;
 		return a->can_create ?
-		       "Permission denied: this account may not change what exists" :
-		       "Permission denied: this account may only read";
+		       "Permission denied: this account may not change existing files" : ONLY_READ;
 	default:
 		return "Permission denied: no right covers this command";
 	}
@@ -395,7 +412,7 @@ static int cmd_body(struct ftp_session *s, char *arg)
 	if (rc < 0 || n > most) {
 		/* Do not store a body for an unauthenticated client, but read some of it: closing
 		 * with unread bytes resets the connection, and the client may lose the 552. */
-		rc = ftp_session_reply(s, 552, "A request has at most %zu bytes", most);
+		rc = ftp_session_reply(s, 552, "The request is longer than %zu bytes", most);
 		s->quit = true;
 		if (rc == 0)
 			ms_skip(s->ms, most, LINGER_MS);
@@ -403,7 +420,7 @@ static int cmd_body(struct ftp_session *s, char *arg)
 	}
 
 	if (!s->logged_in)
-		return body_refuse(s, n, 530, "Log in first, with USER and PASS");
+		return body_refuse(s, n, 530, LOGIN_FIRST);
 	if (!run)
 		return body_refuse(s, n, 502, v == FTP_BULK ? "There is no bulk mode here" :
 				   "There are no copies from server to server here");
@@ -427,11 +444,11 @@ static int dispatch_command(struct ftp_session *s, const struct ftp_command *cmd
 	if (cmd->verb != FTP_RNTO)
 		free(steal_ptr(&s->rename_from));
 	if (!handlers[cmd->verb].run)
-		return ftp_session_reply(s, 502, "%s is not implemented", cmd->name);
+		return session_not_implemented(s, cmd);
 
 	/* The handlers of commands with a body check the login themselves. */
 	if (cmd->login && !s->logged_in && !has_body(cmd->verb))
-		return ftp_session_reply(s, 530, "Log in first, with USER and PASS");
+		return ftp_session_reply(s, 530, LOGIN_FIRST);
 
 	s->running = cmd;
 	rc = session_check(s, cmd->needs);

@@ -100,6 +100,10 @@ void session_forget_setup(struct ftp_session *s);
 /* Reply "path: why". */
 int session_reply_about(struct ftp_session *s, int code, const char *path, const char *why);
 /* Reply "path: why" for rc, a negative errno, with a code that fits. */
+int session_not_plain(struct ftp_session *s, int code, const char *path);
+int session_not_implemented(struct ftp_session *s, const struct ftp_command *cmd);
+/* -EPIPE with the session's text. */
+int session_client_gone(struct ftp_session *s);
 int session_reply_errno(struct ftp_session *s, int rc, const char *path);
 /* Returns path in the form for replies: percent-encoded if agreed, otherwise printable. malloc'd;
  * NULL: out of memory. */

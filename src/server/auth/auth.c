@@ -360,10 +360,10 @@ static int auth_known_user(const struct srv_options *o, const struct auth_ask *a
 
 	if (ask->password && !password_check(ask->password, u.hash)) /* equally slow without a
 								      * hash */
-		rc = err_set(e, -EACCES, u.name ? "the password is wrong" : "there is no such user");
+		rc = u.name ? err_set(e, -EACCES, "the password is wrong") :
+		     no_user(ask->user, -EACCES, e);
 	else if (!u.name)
-		rc = err_set(e, -EACCES, "certificate %s is for a user that does not exist",
-			     ask->pin);
+		rc = no_user(ask->user, -EACCES, e);
 	else
 		rc = auth_fill_user(o, &u, a, e);
 	user_clear(&u);

@@ -28,6 +28,9 @@ struct identity {
 
 /* Look user name up in the system's user database. 0: id is filled; -ENOENT with text: there is no
  * such user; or another negative errno with text. identity_clear() frees id's contents. */
+int no_user(const char *name, int code, struct err *e); /* returns code, with text */
+/* Log that a certificate does not prove user. pin NULL: there is none yet. */
+void certificate_refused(const char *user, const char *peer, const char *pin, const char *why);
 int identity_of(const char *name, struct identity *id, struct err *e);
 void identity_clear(struct identity *id);
 /* Change this root process for good to the user and groups of id, without capabilities and without

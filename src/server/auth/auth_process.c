@@ -122,8 +122,7 @@ static int check_certificate(const struct auth_process *a, struct cert_result *s
 		return err_sys(e, rc, "no proof of a certificate from the preauth process");
 	rc = cert_check(a->sv, p, a->limit_s, shown, e);
 	if (rc == -EBADMSG || rc == -EKEYREJECTED || rc == -EKEYEXPIRED) {
-		log_warn("login of \"%s\" from %s by certificate %s: %s", printable(a->user),
-			 a->peer_text, *shown->pin ? shown->pin : "unknown", e->text);
+		certificate_refused(a->user, a->peer_text, shown->pin, e->text);
 		rc = e->code = -EACCES;
 	}
 	return rc;
@@ -242,7 +241,7 @@ static int auth_process_report(struct auth_process *a, int code, struct err *e)
 				 AUTH_ASK_MS);
 
 	if (rc < 0)
-		return err_sys(e, rc, "no answer from the monitor");
+		return monitor_silent(e, rc);
 	return a->limits.code < 0 ? err_sys(e, a->limits.code, "login") : 0;
 }
 

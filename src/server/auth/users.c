@@ -43,7 +43,7 @@ static int users_each_line(const char *what, const char *file, bool strict, line
 		return err_sys(e, rc, "%s %s", what, printable(file));
 	rc = 0;
 	if (strict && st.st_mode & 022)
-		rc = err_set(e, -EPERM, "%s %s can be written by others (mode %04o): chmod go-w %s",
+		rc = err_set(e, -EPERM, "%s %s: others can write it (mode %04o): chmod go-w %s",
 			     what, printable(file), st.st_mode & 07777, printable(file));
 	for (unsigned n = 1; rc == 0 && (line = strsep(&rest, "\n")); n++) {
 		struct err why = ERR_INIT;
@@ -301,6 +301,17 @@ void identity_clear(struct identity *id)
 	memset(id, 0, sizeof(*id));
 }
 
+void certificate_refused(const char *user, const char *peer, const char *pin, const char *why)
+{
+	log_warn("login of \"%s\" from %s by certificate %s: %s", printable(user), peer,
+		 pin && *pin ? pin : "of unknown key", why);
+}
+
+int no_user(const char *name, int code, struct err *e)
+{
+	return err_set(e, code, "there is no user \"%s\"", printable(name));
+}
+
 int identity_of(const char *name, struct identity *id, struct err *e)
 {
 	const struct passwd *pw;
@@ -310,8 +321,7 @@ int identity_of(const char *name, struct identity *id, struct err *e)
 	errno = 0;
 	pw = getpwnam(name);
 	if (!pw && (!errno || errno == ENOENT || errno == ESRCH))
-		return err_set(e, -ENOENT, "there is no user \"%s\" on this system",
-			       printable(name));
+		return no_user(name, -ENOENT, e);
 	if (!pw)
 		return err_sys(e, -errno, "user %s", printable(name));
 

@@ -90,7 +90,7 @@ static int prepare_processes(struct server *sv, struct err *e)
 			rc = err_set(e, -EPERM, "--files-user %s is the user of --user, too: they "
 				     "must be two users", printable(id.name));
 		else if (rc == -ENOENT)
-			rc = err_set(e, rc, "there is no user \"%s\" for accounts that are no "
+			rc = err_set(e, rc, "there is no user \"%s\" for accounts that are not "
 				     "system users: create it (useradd --system %s), name another "
 				     "with --files-user, or give --one-process",
 				     printable(files_user), printable(files_user));
@@ -105,7 +105,7 @@ static int prepare_processes(struct server *sv, struct err *e)
 
 	sv->sealed = memfd_create("certificate", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (sv->sealed < 0)
-		return err_sys(e, -errno, "cannot keep the certificate");
+		return err_sys(e, -errno, "memfd");
 
 	rc = child_call(seal_state, sv, CHILD_S, NULL, NULL, 0, e);
 	if (rc == -ETIMEDOUT)

@@ -47,7 +47,7 @@ static int set_listen(void *at, const struct option_def *d, const char *value, s
 	struct srv_options *o = at;
 
 	if (o->nlisten == LISTEN_MAX)
-		return err_set(e, -EINVAL, "may be given at most %d times", LISTEN_MAX);
+		return option_too_often(LISTEN_MAX, e);
 	if (split_listen_addr(value, &o->listen[o->nlisten]) < 0)
 		return err_set(e, -EINVAL, "must be ADDR:PORT with a numeric address, such as "
 			       "0.0.0.0:7321 or [::]:7321, not \"%s\"", printable(value));
@@ -440,10 +440,10 @@ const struct option_def rftpd_options[] = {
 	STRING("certificates", 0, "FILE", certificates, OF_NET,
 	       "users of client certificates; see rftpd(8)"),
 	STRING("files-user", 0, "NAME", files_user, OF_NET,
-	       "the system user of accounts that are no system users (ftp)"),
+	       "the system user of accounts that are not system users (ftp)"),
 	FLAG("allow-root", 0, allow_root, OF_NET, "let accounts with user id 0 log in"),
 	STRING("admin", 0, "LIST", admin, OF_NET,
-	       "users who see all transfers in rftp status, separated by commas (none)"),
+	       "users that see all transfers in rftp status, separated by commas (none)"),
 	{ .name = "umask", .arg = "OCTAL", .kind = &kind_umask, .where = IN_FILE,
 	  AT(tuning.umask), .high = 0777, .help = "permission bits that new files do not get (022)" },
 	TIME("parts-age", parts_age, SECOND, 36500 * 24 * HOUR, "never", IN_FILE,

@@ -196,7 +196,7 @@ static void load_file(struct load *l, const char *file, bool must)
 		return;
 
 	if (rc == -ENOENT)
-		err_sys(&e, rc, "cannot read %s", printable(file));
+		err_path(&e, rc, file, CANNOT_READ);
 	if (rc)
 		load_error(l, &e);
 	if (!rc && !l->o->config)
@@ -380,13 +380,13 @@ static bool check_sections(const struct srv_options *o, const char *kind,
 		const char *why = NULL;
 
 		if (r[i].root && srv_check_root("", r[i].root, NULL) < 0)
-			why = "its root is not a directory";
+			why = "its root: Not a directory";
 		else if (r[i].system_user && !getpwnam(r[i].system_user))
-			why = "its system user does not exist";
+			why = "its system user is missing";
 		else if (r[i].system_user && !strcmp(r[i].system_user, o->user))
 			why = "its system user must not be that of --user";
 		else if (!strcmp(kind, "group") && !getgrnam(r[i].name))
-			why = "this group does not exist";
+			why = "this group is missing";
 		if (!why)
 			continue;
 		log_error("%s: [%s%s%s]: %s", printable(o->config), kind, r[i].name ? " " : "",

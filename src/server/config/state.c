@@ -35,7 +35,7 @@ static int pems_read_file(struct pems *p, int i, const char *kind, const char *f
 	int rc = read_file(file, PEM_MOST, &p->text[i], &p->pem[i].len);
 
 	if (rc < 0)
-		return err_sys(e, rc, "cannot read %s %s", kind, printable(file));
+		return err_sys(e, rc, "%s %s: " CANNOT_READ, kind, printable(file));
 	p->file[i] = strdup(file);
 	p->pem[i].file = p->file[i];
 	p->pem[i].text = p->text[i];
@@ -53,7 +53,7 @@ static int pems_read(struct pems *p, const char *cert, const char *key, const ch
 	memset(p, 0, sizeof(*p));
 	rc = tls_check_key_file(key, e);
 	if (rc == 0 && stat(key, &st) < 0)
-		rc = err_sys(e, -errno, "cannot read key %s", printable(key));
+		rc = err_sys(e, -errno, "key %s: " CANNOT_READ, printable(key));
 
 	/* The owner of a key file can change it, or make it readable for others. */
 	if (rc == 0 && st.st_uid != 0 && st.st_uid != geteuid())

@@ -30,8 +30,8 @@ static void log_report_dropped(const struct conn *c, struct proc *p)
 	char text[80];
 
 	if (p->quota.dropped)
-		log_warn("dropped %" PRIu64 " lines of process %d, which serves %s: too many at "
-			 "once", p->quota.dropped, (int)p->pid,
+		log_warn("dropped %" PRIu64 " line%s of process %d, which serves %s: too many at "
+			 "once", p->quota.dropped, plural(p->quota.dropped), (int)p->pid,
 			 sockaddr_text(&c->ends.peer, text));
 	p->quota.dropped = 0;
 	p->quota.reported_ms = handlers_now_ms();

@@ -222,8 +222,8 @@ static void conn_start(struct monitor *m, struct conn *c, int *fd, const struct 
 	if (pid == 0)
 		exit(srv_session(m->sv, *fd, ends, &channel));
 	if (pid < 0) {
-		refuse_client(m, REFUSED_PROCESS, *fd, &ends->peer, "No free process",
-			      "421 No free process, try again later\r\n");
+		refuse_client(m, REFUSED_PROCESS, *fd, &ends->peer, "no free process",
+			      "421 No free process; try again later\r\n");
 		poll(NULL, 0, PAUSE_MS);
 		return;
 	}
@@ -257,14 +257,14 @@ static void conn_accept(struct monitor *m, nfds_t i)
 
 	if (!networks_admit(&o->allow, &o->refuse, &ends.peer))
 		refuse_client(m, REFUSED_ADDRESS, fd, &ends.peer,
-			      "the address is not one that may connect",
+			      "its address is not served here",
 			      "421 Your address is not served here\r\n");
 	else if (!unused || m->conns.nused + m->handover.sessions >= o->max_sessions)
-		refuse_client(m, REFUSED_SESSIONS, fd, &ends.peer, "Too many sessions",
-			      "421 Too many sessions, try again later\r\n");
+		refuse_client(m, REFUSED_SESSIONS, fd, &ends.peer, "too many sessions",
+			      "421 Too many sessions; try again later\r\n");
 	else if (of_host >= o->max_per_host)
-		refuse_client(m, REFUSED_HOST, fd, &ends.peer, "Too many sessions from your host",
-			      "421 Too many sessions from your host, try again later\r\n");
+		refuse_client(m, REFUSED_HOST, fd, &ends.peer, "too many sessions from its host",
+			      "421 Too many sessions from your host; try again later\r\n");
 	else
 		conn_start(m, unused, &fd, &ends);
 }

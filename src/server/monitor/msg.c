@@ -98,6 +98,11 @@ int channel_read(const struct channel *c, uint8_t packet[REQUEST_MAX])
 	return (size_t)n < sizeof(struct request_head) ? -EPROTO : (int)n;
 }
 
+int monitor_silent(struct err *e, int code)
+{
+	return err_sys(e, code, "no answer from the monitor");
+}
+
 int channel_await_login(const struct channel *c, const char *user, int client, int *line,
 			struct err *e)
 {
@@ -127,7 +132,7 @@ int channel_await_login(const struct channel *c, const char *user, int client, i
 	if (rc == 0)
 		rc = msg_receive(c->down, &a, sizeof(a), line, -1);
 	if (rc < 0)
-		return err_sys(e, rc, "no answer from the monitor");
+		return monitor_silent(e, rc);
 	return a.code < 0 ? err_sys(e, a.code, "login") : 0;
 }
 

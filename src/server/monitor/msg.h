@@ -191,6 +191,7 @@ int channel_read(const struct channel *c, uint8_t packet[REQUEST_MAX]);
 /* In a process: request a login of user, and wait for its turn. client: the client's connection.
  * *line: the received descriptor, which the caller owns; line NULL: none may arrive. 0;
  * -ECONNRESET: the client has closed its connection; or another negative errno; with text. */
+int monitor_silent(struct err *e, int code); /* text for a missing answer; returns code */
 int channel_await_login(const struct channel *c, const char *user, int client, int *line,
 			struct err *e);
 /* In a process that must not write the log itself: from now on send log lines through c. Closes the

@@ -372,7 +372,7 @@ int deadlines_enforce(struct conns *t)
 		if (!c->used)
 			continue;
 		if (c->session.pid && d->auth && d->auth <= now) {
-			log_error("the check of a login from %s has taken too long: killed",
+			log_error("the check of a login from %s takes too long: killed",
 				  sockaddr_text(&c->ends.peer, text));
 			/* The whole process group: the auth process leads one, and may wait for a
 			 * program that PAM runs. It may not have created its group yet. */
@@ -381,7 +381,7 @@ int deadlines_enforce(struct conns *t)
 			d->auth = 0;
 		}
 		if (counts && d->preauth && d->preauth <= now) {
-			log_warn("%s: its preauth process has taken too long: killed",
+			log_warn("%s: its preauth process takes too long: killed",
 				 sockaddr_text(&c->ends.peer, text));
 			kill(c->preauth.pid, SIGKILL);
 			d->preauth = 0;

@@ -62,12 +62,12 @@ static int preauth_set_limits(const struct server *sv, struct err *e)
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		__rlimit_resource_t resource = (__rlimit_resource_t)limits[i].resource;
 		struct rlimit r, had;
+		int rc;
 
-		if (getrlimit(resource, &had) < 0)
-			return err_sys(e, -errno, "limits of the preauth process");
-		r.rlim_max = limits[i].most < had.rlim_max ? limits[i].most : had.rlim_max;
+		rc = getrlimit(resource, &had);
+		r.rlim_max = !rc && limits[i].most < had.rlim_max ? limits[i].most : had.rlim_max;
 		r.rlim_cur = r.rlim_max;
-		if (setrlimit(resource, &r) < 0)
+		if (rc < 0 || setrlimit(resource, &r) < 0)
 			return err_sys(e, -errno, "limits of the preauth process");
 	}
 	return 0;
@@ -379,9 +379,10 @@ static int preauth_by_certificate(void *arg, const char *user, struct tls *tls,
 	if (len == -ENOKEY) /* the client has no certificate; that is not an error */
 		return -EACCES;
 	if (len < 0) {
-		log_warn("login of \"%s\" from %s by a certificate: %s", printable(user),
-			 p->peer_text, len == -EOPNOTSUPP ? "that needs TLS 1.3" :
-			 len == -EMSGSIZE ? "its handshake is too long" : strerror((int)-len));
+		certificate_refused(user, p->peer_text, NULL,
+				    len == -EOPNOTSUPP ? "that needs TLS 1.3" :
+				    len == -EMSGSIZE ? "its handshake is too long" :
+				    strerror((int)-len));
 		return -EACCES;
 	}
 	if (strlen(user) >= sizeof(ask.user))

@@ -339,7 +339,7 @@ static void call_text(struct refused_call r, char out[JAIL_CALL_TEXT])
 
 int jail_preauth(struct err *e)
 {
-	return err_set(e, -EOPNOTSUPP, "this rftpd was built without libseccomp");
+	return err_set(e, -EOPNOTSUPP, "this build has no libseccomp");
 }
 
 int jail_session(struct err *e)

@@ -93,8 +93,7 @@ static int session_cert_login(void *arg, const char *user, struct tls *tls, stru
 	if (!pin)
 		return -EACCES;
 	if (tls_peer_validity(tls, e) < 0) {
-		log_warn("login of \"%s\" from %s by certificate %s: %s", printable(user),
-			 s->peer_text, pin, e->text);
+		certificate_refused(user, s->peer_text, pin, e->text);
 		return -EACCES;
 	}
 
@@ -227,11 +226,11 @@ static int share_request(struct session *s, uint64_t total, struct err *e)
 	int rc = srv_monitor_ask(s->monitor, REQUEST_MEMORY, &q, sizeof(q), &a, sizeof(a));
 
 	if (rc < 0)
-		return err_sys(e, rc, "no answer from the monitor");
+		return monitor_silent(e, rc);
 
 	a.why[sizeof(a.why) - 1] = '\0';
 	if (a.code < 0)
-		return err_set(e, a.code, "%s, try again later", a.why);
+		return err_set(e, a.code, "%s; try again later", a.why);
 	s->held = a.memory;
 	return 0;
 }
@@ -310,7 +309,7 @@ static int refuse_bulk(struct ftp_session *fs, const struct bulk_request *r, boo
 
 	/* Refuse a key from the client under TLS: only the exported key is known to be secret. */
 	if (have_key && r->has_key) {
-		err_set(e, -EPROTO, "Under TLS the key is exported, not sent");
+		err_set(e, -EPROTO, TLS_KEY_WHY);
 		return 501;
 	}
 	return 0;
@@ -379,16 +378,16 @@ static int serve_bulk(struct session *s, struct ftp_session *fs, struct bulk_req
 		return rc;
 	if (rc < 0)
 		return ftp_session_reply(fs, 451, "%s", e.text);
-	return ftp_session_reply(fs, 226, "%" PRIu64 " files, %" PRIu64 " failed, %" PRIu64
-				 " bytes", res->files, res->failed, res->bytes);
+	return ftp_session_reply(fs, 226, "%" PRIu64 " file%s, %" PRIu64 " failed, %" PRIu64
+				 " bytes", res->files, plural(res->files), res->failed, res->bytes);
 }
 
 int srv_refuse_malformed(const struct session *s, struct ftp_session *fs, int rc,
 			 const struct err *e)
 {
-	log_warn("bad request from %s: %s", s->peer_text, e->text);
+	log_warn("malformed request from %s: %s", s->peer_text, e->text);
 	return ftp_session_reply(fs, rc == -EPROTONOSUPPORT ? 504 : 501, "%s",
-				 *e->text ? e->text : "The request is malformed");
+				 *e->text ? e->text : MALFORMED_WHY);
 }
 
 /* Run a BULK command. The FTP server calls this after the login only. */

@@ -39,6 +39,9 @@ int share_take(void *session, uint64_t want, uint64_t *got, struct err *e);
 /* Return so many bytes that share_take() got. One thread. */
 void share_give_back(void *session, uint64_t bytes);
 /* Log that a request's body is malformed, and refuse it. rc, e: the error of decoding it. */
+/* Texts of refusals. */
+#define MALFORMED_WHY "The request is malformed"
+#define TLS_KEY_WHY "Under TLS the key is exported, not sent"
 int srv_refuse_malformed(const struct session *s, struct ftp_session *fs, int rc,
 			 const struct err *e);
 /* Send the monitor a request of q_len bytes, and wait for its answer of len bytes. 0 or a negative

@@ -57,6 +57,9 @@ static int open_bulk_stream(int fd, struct tls *tls, uint8_t key[KEY_BYTES], str
 	return rc ? rc : -ENOMEM;
 }
 
+#define ARRIVED "It is there"
+#define NO_TLS_WHY "Without TLS nothing can be kept private"
+
 /* Send our client the result, wait for its END frame, and reply. */
 static int finish_copy(struct ftp_session *fs, struct relay *relay,
 		       const struct transfer_result *res, int result, uint8_t where,
@@ -68,7 +71,7 @@ static int finish_copy(struct ftp_session *fs, struct relay *relay,
 	rc = relay_end(relay);
 	if (rc)
 		return rc;
-	return ftp_session_reply(fs, result ? 451 : 226, "%s", result ? e->text : "It is there");
+	return ftp_session_reply(fs, result ? 451 : 226, "%s", result ? e->text : ARRIVED);
 }
 
 static bool is_interrupted(const struct relay *relay)
@@ -298,7 +301,7 @@ static int check_put(const struct door *d, const struct bulk_request *r, struct 
 	     strcmp(r->sync.trash, d->t.sync.trash)))
 		return err_set(e, -EPERM, "The token is for removing other names");
 	if (r->has_key)
-		return err_set(e, -EPERM, "Under TLS the key is exported, not sent");
+		return err_set(e, -EPERM, TLS_KEY_WHY);
 	return 0;
 }
 
@@ -340,7 +343,7 @@ static int serve_put(struct door *d, struct buf *body, struct transfer_result *r
 	if (!rc)
 		rc = check_put(d, &r, e);
 	if (rc) {
-		reply_other_server(d, 550, *e->text ? e->text : "The request is malformed");
+		reply_other_server(d, 550, *e->text ? e->text : MALFORMED_WHY);
 		d->where = THIRD_OTHER;
 	} else if (srv_expand_homes(d->fs, &r)) {
 		rc = err_nomem(e);
@@ -348,7 +351,7 @@ static int serve_put(struct door *d, struct buf *body, struct transfer_result *r
 	} else {
 		rc = take_files(d, &r, res, &in_line, e);
 		if (in_line)
-			reply_other_server(d, rc ? 451 : 226, rc ? e->text : "It is there");
+			reply_other_server(d, rc ? 451 : 226, rc ? e->text : ARRIVED);
 		*again = rc && in_line;
 	}
 	bulk_request_clear(&r);
@@ -503,7 +506,7 @@ int srv_take(void *arg, struct ftp_session *fs, struct buf *body)
 		rc = ftp_session_reply(fs, 550, "%s", why);
 	/* Without TLS an attacker between us and our client could replace the pins. */
 	else if (!ftp_session_secret(fs) && d->t.prot_min > PROT_CLEAR)
-		rc = ftp_session_reply(fs, 522, "Without TLS nothing can be kept private");
+		rc = ftp_session_reply(fs, 522, NO_TLS_WHY);
 	else if (open_door(d, &e))
 		rc = ftp_session_reply(fs, 451, "%s", e.text);
 	else
@@ -664,7 +667,7 @@ static int configure_give(struct give *v, struct transfer_config *c, struct err 
 	if (!o->tuning.rdma)
 		offer->transports &= (uint8_t)~TRANSPORT_RDMA;
 	if (!offer->transports)
-		return err_set(e, -ENODEV, "no RDMA: rftpd was built without it");
+		return err_set(e, -ENODEV, NO_RDMA);
 	return 0;
 }
 
@@ -783,7 +786,7 @@ static int serve_give(struct give *v, struct transfer_result *res)
 	/* Without TLS an attacker between us and our client could read the token and replace the
 	 * pins. */
 	if (!ftp_session_secret(v->fs) && v->g.request.offer.prot_min > PROT_CLEAR)
-		return ftp_session_reply(v->fs, 522, "Without TLS nothing can be kept private");
+		return ftp_session_reply(v->fs, 522, NO_TLS_WHY);
 	if (make_items(v, &e))
 		return ftp_session_reply(v->fs, 451, "%s", e.text);
 

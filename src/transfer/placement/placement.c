@@ -477,8 +477,8 @@ void placement_say_io(const struct placement *p, const char *verb, unsigned thre
 	char cpus[128];
 
 	if (!placed(p) || !ids_count(&p->storage_cpus))
-		log_info("files are %s by %u threads", verb, threads);
+		log_info("files are %s by %u thread%s", verb, threads, plural(threads));
 	else
-		log_info("files are %s by %u threads on CPUs %s", verb, threads,
+		log_info("files are %s by %u thread%s on CPUs %s", verb, threads, plural(threads),
 			 ids_format(cpus, sizeof(cpus), &p->storage_cpus));
 }

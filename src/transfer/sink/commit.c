@@ -481,7 +481,7 @@ static void commit_batch(struct sink *s, struct sink_file **batch, unsigned n)
 		if (!r)
 			sink_file_done(s, batch[i], FILE_COPIED);
 		else
-			sink_file_failed(s, batch[i], r, "its directory could not be synced");
+			sink_file_failed(s, batch[i], r, "its directory " CANNOT_SYNC);
 	}
 }
 

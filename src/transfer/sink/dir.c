@@ -104,7 +104,7 @@ static int sink_open_base(struct sink *s, bool make, struct err *e)
 	if (make && !s->dry) {
 		r = dest_make_path(s, s->entries.dest_path);
 		if (r)
-			return err_set(e, r, "%s: cannot make the directory: %s",
+			return err_set(e, r, "%s: " CANNOT_MAKE_DIR ": %s",
 				       printable(s->entries.dest_path), root_why(r));
 		s->entries.dest.exists = s->entries.dest.is_dir = true;
 		s->entries.base->made = true;
@@ -258,7 +258,7 @@ static void dir_failed(struct sink *s, struct sink_dir *d, struct sink_dir *pare
 	char text[ERR_TEXT] = "";
 
 	if (!parent->error)
-		snprintf(text, sizeof(text), "%s: cannot make the directory: %s",
+		snprintf(text, sizeof(text), "%s: " CANNOT_MAKE_DIR ": %s",
 			 printable(path ? path : name),
 			 part_is_ours(name) ? PART_NAME_WHY :
 			 d->depth > SINK_DEPTH_MOST ? "nested too deeply" :
@@ -441,6 +441,16 @@ void sink_entries_end(struct sink *s)
 
 /* ---- the end of a directory ---- */
 
+void sink_dir_unsynced(const char *path)
+{
+	log_warn("%s: " CANNOT_SYNC, printable(path));
+}
+
+void sink_not_set(const char *path, const char *what, int code)
+{
+	log_debug("%s: %s not set: %s", printable(path), what, strerror(-code));
+}
+
 static int set_dir_mode(struct sink *s, const struct sink_dir *d, int dfd, bool owner_given)
 {
 	bool keep = s->x.c->request.flags & BULK_F_MODES;
@@ -454,7 +464,7 @@ static int set_dir_mode(struct sink *s, const struct sink_dir *d, int dfd, bool 
 
 /* Set a directory's attributes when its last entry is done. It is synced while it is open, because
  * its new mode may forbid opening it. */
-static int set_dir_attributes(struct sink *s, struct sink_dir *d)
+static int set_dir_attributes(struct sink *s, struct sink_dir *d, const char *path)
 {
 	struct timespec t[2] = {
 		{ .tv_sec = d->meta.mtime_s, .tv_nsec = d->meta.mtime_ns },
@@ -471,23 +481,22 @@ static int set_dir_attributes(struct sink *s, struct sink_dir *d)
 		goto sync;
 	if ((d->made ? d->xattrs_len != 0 : (flags & BULK_F_XATTRS) &&
 	     xattrs_differ(dfd, d->xattrs, d->xattrs_len)) &&
-	    sink_attributes_end(s, xattrs_correct(dfd, d->xattrs, d->xattrs_len, "a directory",
-						  &e), &e))
+	    sink_attributes_end(s, xattrs_correct(dfd, d->xattrs, d->xattrs_len, path, &e), &e))
 		log_warn("%s", e.text);
 	if (flags & BULK_F_OWNER) {
 		r = fd_chown(dfd, d->meta.uid, d->meta.gid);
 		owner_given = !r;
 		if (r)
-			log_debug("owner of a directory not set: %s", strerror(-r));
+			sink_not_set(path, "owner", r);
 	}
 	if (d->made || (flags & BULK_F_MODES)) {
 		r = set_dir_mode(s, d, dfd, owner_given);
 		if (r)
-			log_debug("mode of a directory not set: %s", strerror(-r));
+			sink_not_set(path, "mode", r);
 	}
 
 	if ((flags & BULK_F_TIMES) && utimensat(dfd, ".", t, 0))
-		log_debug("times of a directory not set: %s", strerror(errno));
+		sink_not_set(path, "times", -errno);
 sync:
 	r = s->sync ? sync_dir(dfd) : 0;
 	dir_unpin(d->dir);
@@ -533,8 +542,10 @@ void sink_dir_put(struct sink *s, struct sink_dir *d)
 		struct sink_dir *parent = d->parent;
 
 		if (d->dir && d->set && !s->dry && !xfer_failed(&s->x)) {
-			if (set_dir_attributes(s, d) || (s->sync && sync_name(d)))
-				log_warn("a directory could not be synced");
+			CLEANUP_FREE char *path = sink_dir_path(d, "");
+
+			if (set_dir_attributes(s, d, path ? path : "") || (s->sync && sync_name(d)))
+				sink_dir_unsynced(path ? path : "");
 		}
 		if (d->dir)
 			dir_put(d->dir);
@@ -566,11 +577,10 @@ int dest_resolve(const struct dest *d, const char *path, bool dir, bool contents
 {
 	*make = !d->exists;
 	if (d->exists && !d->is_dir && (d->slash || dir || d->several))
-		return err_set(e, -ENOTDIR, "%s: is not a directory", printable(path));
+		return err_sys(e, -ENOTDIR, "%s", printable(path));
 	if (d->several && !d->slash)
 		return err_set(e, -EINVAL,
-			       "%s: several sources need a directory: write it with a / at the end",
-			       printable(path));
+			       DEST_SEVERAL_WHY, printable(path));
 	if (dir && (contents || !d->slash))
 		*place = DEST_CONTENTS;
 	else if (dir || d->slash || (d->exists && d->is_dir))

@@ -207,6 +207,9 @@ int sink_on_dir_end(struct sink *s, const struct bulk_entry *en, struct err *e);
 void sink_dir_put(struct sink *s, struct sink_dir *d);
 /* Sync the names in d, d's own name, and those of its parents that the transfer created. 0 or a
  * negative errno. */
+/* Warn that a directory cannot be synced; debug that an attribute of path stays as it is. */
+void sink_dir_unsynced(const char *path);
+void sink_not_set(const char *path, const char *what, int code);
 int sink_dir_sync(struct sink_dir *d);
 /* The path of name in d; for name "" that of d itself, with a slash at the end. malloc'd; NULL: out
  * of memory. */

@@ -100,11 +100,16 @@ static void sfile_note_ctime(int fd, struct sfile *f)
 	f->ctime_ns = (uint32_t)st.st_ctim.tv_nsec;
 }
 
+static void reader_no_digest(struct reader *r, struct sfile *f)
+{
+	reader_file_failed(r, f, -EIO, "its digest cannot be computed");
+}
+
 static void reader_file_changed(struct reader *r, struct sfile *f, int code)
 {
 	reader_file_failed(r, f, code, code == -ESTALE ?
-			   "changed while it was being read; not sent, run again" :
-			   "its ctime changed while it was being read; not sent, run again");
+			   FILE_CHANGED_WHY "; not sent, run again" :
+			   "its ctime " FILE_CHANGED_WHY "; not sent, run again");
 }
 
 /* O_NONBLOCK: if a pipe has replaced the file, do not wait for its writer. */
@@ -215,7 +220,7 @@ static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 		atomic_store(&f->failed, true);
 	held = sum_take(f, b);
 	if (sum_failed(f))
-		reader_file_failed(r, f, -EIO, "its digest could not be computed");
+		reader_no_digest(r, f);
 	if (!b)
 		rc = finish_one(r, f, NULL);
 	for (; held; held = next) {
@@ -429,7 +434,7 @@ static int read_small(struct reader *r, struct sfile *f)
 	else if (changed)
 		reader_file_changed(r, f, changed);
 	else if (sum_whole(f, block_payload(b) + b->len, (size_t)n))
-		reader_file_failed(r, f, -EIO, "its digest could not be computed");
+		reader_no_digest(r, f);
 	else if (!block_add(b, f->id, 0, (uint32_t)n))
 		return source_send_sum(r->s, f);
 	return 0;

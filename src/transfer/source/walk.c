@@ -102,7 +102,7 @@ static int walk_enter_dir(struct walk *w, struct dir *dir, const char *name, con
 		dfd = dir_pin(dir);
 		/* Attributes that cannot be read are left out; the directory is sent anyway. */
 		if (walk_xattrs(w, &e, dfd) && dfd >= 0)
-			log_warn("attributes of a directory could not be read");
+			log_warn("attributes of a directory cannot be read");
 		if (dfd >= 0)
 			dir_unpin(dir);
 	}
@@ -188,7 +188,7 @@ static int walk_on_item(void *arg, const struct walk_item *it)
 	}
 	path = dir_path(it->parent, it->name);
 	atomic_fetch_add_explicit(&w->s->x.count.left_out, 1, memory_order_relaxed);
-	log_warn("%s: not a file, directory or link: left out",
+	log_warn("%s: " FILE_KIND_WHY ": left out",
 		 printable(path ? path : it->name));
 	return walk_put_unsent(w, it->name);
 }
@@ -298,7 +298,7 @@ static int walk_path(struct walk *w, const char *named)
 	if (m.type == FT_FILE)
 		return walk_put_file_name(w, NULL, path, name, &m);
 	/* A named file of another type is an error; in a directory it is left out. */
-	walk_failed(w, path, -EINVAL, "not a file, directory or link");
+	walk_failed(w, path, -EINVAL, FILE_KIND_WHY);
 	return 0;
 }
 

@@ -191,17 +191,26 @@ def _between(kind: str, parse: Callable[[str], int | None],
         def take(name: str, word: str) -> int:
             value = parse(word)
             if value is None or not least <= value <= most:
-                raise Misuse(f"--{name} takes a {kind} from {shown(least)} to {shown(most)}, not",
-                             word)
+                raise wrong_value(name, f"a {kind} from {shown(least)} to {shown(most)}", word)
             return value
         return take
     return of
 
 
+def any_of(words: Iterable[str]) -> str:
+    *most, last = words
+    return ", ".join(most) + " or " * bool(most) + last
+
+
+def wrong_value(name: str, choices: str, word: str) -> Misuse:
+    """The texts of the programs in C."""
+    return Misuse(f"--{name} must be {choices}, not \"{printable(word)}\"")
+
+
 def one_of(*words: str) -> Take:
     def take(name: str, word: str) -> str:
         if word not in words:
-            raise Misuse(f"--{name} takes {' or '.join(words)}, not", word)
+            raise wrong_value(name, any_of(words), word)
         return word
     return take
 
@@ -211,7 +220,7 @@ def fits(fault: Callable[[str], str], kind: str) -> Take:
     rftp_members.rule() do. kind: the word's, as "plan's name"."""
     def take(_name: str, word: str) -> str:
         if fault(word):
-            raise Misuse(f"no {kind}, for it {fault(word)}", word)
+            raise Misuse(f"\"{printable(word)}\" is not a {kind}: it {fault(word)}")
         return word
     return take
 
@@ -311,7 +320,7 @@ def parse(command: Command, given: Sequence[str]) -> Options | None:
     if "..." not in command.usage and len(into.words) > bool(command.usage):
         raise Misuse("too many words", into.words[bool(command.usage)])
     if not into.words and command.usage[:1] not in ("", "["):
-        raise Misuse(f"{command.name} wants {command.usage}")
+        raise Misuse(f"{command.name} needs {command.usage}")
     into.words = [command.take(command.usage, word) for word in into.words]
     return into
 
@@ -339,7 +348,7 @@ def run_command(commands: Sequence[Command], package: str) -> int:
         return DONE
     command = next((c for c in commands if c.name == word), None)
     if not command:
-        raise Misuse("no such command", word) if word else Misuse("no command")
+        raise Misuse(f"there is no command \"{printable(word)}\"") if word else Misuse("no command")
     o = parse(command, [*flags, *given])
     if not o:
         return DONE
@@ -573,7 +582,7 @@ def load_json(text: str, place: str) -> Any:
         value: dict[str, Any] = {}
         for name, member in pairs:
             if name in value:
-                raise ValueError(f"an object has \"{printable(name)}\" twice")
+                raise ValueError(f"\"{printable(name)}\" is listed twice")
             value[name] = member
         return value
 
@@ -637,7 +646,7 @@ def read_text(path: str, most: int = FILE_MOST) -> str:
     if len(data) > most:
         raise Failure(f"{name}: File too large")
     if b"\0" in data:
-        raise Failure(f"{name} has a NUL in it")
+        raise Failure(f"{name} contains a NUL")
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -668,7 +677,7 @@ def own_directory(path: str, name: str) -> None:
         os.makedirs(path, 0o700, exist_ok=True)
         st = os.stat(path)
     if st.st_uid not in (0, os.geteuid()) or st.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise Failure(f"{name} may be written by others: chown root and chmod 700 it, after a look "
+        raise Failure(f"{name}: others can write it: chown root and chmod 700 it, after a look "
                       "at its contents, or name another directory")
 
 
@@ -679,11 +688,11 @@ def read_private(path: str, most: int, name: str) -> bytes:
         with os.fdopen(fd, "rb") as file:
             st = os.fstat(fd)
             for wrong, says in (
-                    (not stat.S_ISREG(st.st_mode), "is no file"),
+                    (not stat.S_ISREG(st.st_mode), "is not a file"),
                     (st.st_uid not in (0, os.geteuid()),
                      "belongs to another user; chown root it, and draw a new secret"),
                     (st.st_mode & (stat.S_IRWXG | stat.S_IRWXO),
-                     "may be read by others than its owner; chmod 600 it, and draw a new secret")):
+                     "others can read it; chmod 600 it, and draw a new secret")):
                 if wrong:
                     raise Failure(says)
             return file.read(most)

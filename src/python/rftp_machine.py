@@ -99,7 +99,7 @@ class Machine:
     def node(self, id: int, remedy: str = "rftp-numa topo lists them") -> Node:
         """Failure: there is none."""
         if id not in self.nodes:
-            raise Failure(f"this machine has no node {id} ({remedy})")
+            raise Failure(f"there is no node {id} ({remedy})")
         return self.nodes[id]
 
     def only_node(self, node: int) -> int:

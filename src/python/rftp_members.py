@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from rftp_common import Failure, at_place, load_json, printable
+from rftp_common import Failure, any_of, at_place, load_json, printable
 
 MISSING = "is missing"
-KINDS = {str: "no text", int: "no whole number", bool: "neither true nor false",
-         dict: "no object", list: "no list"}
+KINDS = {str: "not a text", int: "not a whole number", bool: "neither true nor false",
+         dict: "not an object", list: "not a list"}
 
 
 def refuse(wrong: object, at: str, says: str, value: str = "") -> None:
@@ -48,7 +48,7 @@ def fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
 
 
 def word(*words: Any) -> Callable[[Any], str]:
-    return lambda value: "" if value in words else "is none of " + ", ".join(map(str, words))
+    return lambda value: "" if value in words else "must be " + any_of(map(str, words))
 
 
 def between(least: int, most: int) -> Callable[[int], str]:
@@ -82,7 +82,7 @@ def _member(how: Any, usual: Any, value: Any, at: str) -> Any:
     items, seen = [read_object(of, item, f"{at}[{i}]") for i, item in enumerate(value)], set()
     for i, item in enumerate(items if unique else ()):
         key = tuple(getattr(item, name) for name in unique)
-        refuse(key in seen, f"{at}[{i}].{unique[0]}", "is there twice", str(key[0]))
+        refuse(key in seen, f"{at}[{i}].{unique[0]}", "is listed twice", str(key[0]))
         seen.add(key)
     return items
 
@@ -90,7 +90,7 @@ def _member(how: Any, usual: Any, value: Any, at: str) -> Any:
 def read_object(kind: Any, value: Any, at: str) -> Any:
     """An object as a dataclass. Its faults() are about several members together: conditions,
     each with its text, which begins with the place within the object."""
-    refuse(type(value) is not dict, at, "is no object")
+    refuse(type(value) is not dict, at, "is not an object")
     within, known, made = f"{at}." if at else "", fields(kind), kind()
     for key in value:
         refuse(key not in known, within + printable(key), "is not known")

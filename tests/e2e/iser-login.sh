@@ -19,9 +19,9 @@ one_line() {
 login
 check "nowhere to log in to" one_line 2 'addresses, or --plan'
 login --transport udp 10.0.0.1
-check "no such transport" one_line 2 'iser or tcp, not: udp'
+check "no such transport" one_line 2 'must be iser or tcp, not "udp"'
 login --stripe raid5 10.0.0.1
-check "no such stripe" one_line 2 'md or lvm, not: raid5'
+check "no such stripe" one_line 2 'must be md or lvm, not "raid5"'
 login --chunk 96K 10.0.0.1
 check "a chunk that is no power of two" one_line 2 'power of two'
 login --chunk 1K 10.0.0.1
@@ -33,7 +33,7 @@ check "a user without a secret" one_line 2 '--user and --secret-file'
 login --user me --secret-file x --mutual-user you 10.0.0.1
 check "one half of mutual CHAP" one_line 2 '--mutual-user and --mutual-secret-file'
 login --mutual-user you --mutual-secret-file x 10.0.0.1
-check "mutual CHAP alone" one_line 2 'wants --user'
+check "mutual CHAP alone" one_line 2 'needs --user'
 login --user me --secret-file x --plan "$tmp/plan"
 check "a plan's secrets and others" one_line 2 'of its own'
 login --target 'Not An IQN' 10.0.0.1
@@ -47,9 +47,9 @@ done
 
 for word in 10.0.0.1:0 10.0.0.1:x '[fd00::1' ''; do
 	login "$word"
-	check "no address: \"$word\"" one_line 2 'is no ADDRESS'
+	check "no address: \"$word\"" one_line 2 'is not an ADDRESS'
 	logout "$word"
-	check "nor for a logout: \"$word\"" one_line 2 'is no ADDRESS'
+	check "nor for a logout: \"$word\"" one_line 2 'is not an ADDRESS'
 done
 login --user $'me\nnode.startup = automatic' --secret-file "$tmp/secret" 10.0.0.1
 check "a user that would be two lines of a record" one_line 2 'control character'
@@ -61,7 +61,7 @@ if ! may_be_root; then
 	finish
 fi
 login no-such-host.invalid
-check "a name that does not resolve" one_line 1 'no-such-host.invalid is no address'
+check "a name that does not resolve" one_line 1 'no-such-host.invalid is neither an address nor'
 echo topmost-secret >"$tmp/secret"
 chmod 644 "$tmp/secret"
 login --user me --secret-file "$tmp/secret" 10.0.0.1
@@ -80,7 +80,7 @@ login --json --plan "$tmp/none"
 check "for programs" test "$(cat "$tmp/out")" = "{\"error\":\"$tmp/none: No such file or directory\"}"
 echo '{}' >"$tmp/plan"
 login --plan "$tmp/plan"
-check "a plan that is none" one_line 2 'is no plan'
+check "a plan that is none" one_line 2 'is not a plan'
 
 # ---- this host ----
 

@@ -115,7 +115,7 @@ check "a secret's file that is not there yet" warned "$tmp/mine, a CHAP secret: 
 check "is in the plan" is 't[0]["initiators"][0]["chap"] == {"user": "me", "secret-file": "'"$tmp"'/mine"}'
 echo 0123456789abcdef >"$tmp/mine"
 plan "$tmp/secret-spec"
-check "one that others may read" warned "may be read by others than its owner"
+check "one that others may read" warned "others can read it"
 chmod 600 "$tmp/mine"
 plan "$tmp/secret-spec"
 check "one that is as it should be" test "$status" -eq 0 -a "$(grep -c warning "$tmp/err")" -eq 0
@@ -129,7 +129,7 @@ plan_file=$tmp/plan.json
 check "which holds it" is 'len(t) == 2'
 cp "$tmp/plan.json" "$tmp/before.json"
 full --tmpfs 8M --open --out "$tmp/plan.json"
-check "which is not written over" fails 1 'is there already; --force writes over it'
+check "which is not written over" fails 1 'exists; --force writes over it'
 check "nor touched" same "$tmp/plan.json" "$tmp/before.json"
 full --tmpfs 8M --open --out "$tmp/plan.json" --force
 check "unless by force" is 't[0]["luns"][0]["size"] == 8 << 20'
@@ -145,16 +145,16 @@ check "a secret that others may read is not used" fails 1 'chmod 600 it'
 chmod 600 "$secret"
 mkdir "$tmp/shared" && chmod 777 "$tmp/shared"
 full --tmpfs 4M --initiator "$me" --chap generate --secrets "$tmp/shared"
-check "nor a directory that others may write" fails 1 'may be written by others'
+check "nor a directory that others may write" fails 1 'others can write it'
 check "and nothing is in it" test -z "$(find "$tmp/shared" -type f)"
 mkfifo -m 600 "$tmp/secrets/s.${me}3.chap"
 full --tmpfs 4M --initiator "${me}3" --chap generate
-check "a pipe is no secret" fails 1 'is no file'
+check "a pipe is no secret" fails 1 'is not a file'
 
 rm "$tmp/secrets/s.${me}3.chap"
 mkfifo "$tmp/pipe"
 full --tmpfs 4M --open --out "$tmp/pipe" --force
-check "nor a place for a plan" fails 1 'pipe is there already; --force writes over it, if it is a file'
+check "nor a place for a plan" fails 1 'pipe exists; --force writes over it, if it is a file'
 check "and is left alone" test -p "$tmp/pipe"
 full --tmpfs 4M --initiator "InitiatorName=$me"
 check "a line of initiatorname.iscsi is no name" fails 2 "write the part behind its '='"
@@ -174,7 +174,7 @@ check "a file" test "$status" -eq 0 -a ! -s "$tmp/out"
 check "says how it is written" told 's-node0-disk0: tmpfs'
 sed 's/"size": 4194304/"size": 4194305/' "$tmp/first.json" >"$tmp/broken.json"
 run rftp-iser plan --check "$tmp/broken.json"
-check "a broken one" fails 1 'broken.json: targets[0].luns[0].size is no multiple of 512 bytes'
+check "a broken one" fails 1 'broken.json: targets[0].luns[0].size is not a multiple of 512 bytes'
 sed 's/"policy"/"polciy"/' "$tmp/first.json" >"$tmp/broken.json"
 run rftp-iser plan --check "$tmp/broken.json"
 check "a member misspelt" fails 1 'broken.json: targets[0].luns[0].polciy is not known'
@@ -183,15 +183,15 @@ run rftp-iser plan --check "$tmp/broken.json"
 check "half of one" fails 1 'broken.json:'
 printf '{}\0' >"$tmp/broken.json"
 run rftp-iser plan --check "$tmp/broken.json"
-check "with a NUL" fails 1 'has a NUL in it'
+check "with a NUL" fails 1 'contains a NUL'
 cp "$tmp/broken.json" "$tmp/"$'odd\e[31m'
 run rftp-iser plan --check "$tmp/"$'odd\e[31m'
-check "a name with control characters is no command to the terminal" fails 1 '/odd\x1b[31m has a NUL'
+check "a name with control characters is no command to the terminal" fails 1 '/odd\x1b[31m contains a NUL'
 full --open "$tmp/"$'odd\e[31m'
-check "nor is a file's that asks" fails 1 '/odd\x1b[31m has a NUL'
+check "nor is a file's that asks" fails 1 '/odd\x1b[31m contains a NUL'
 printf '[x]\n' >"$tmp/"$'odd\e[31m'
 full --open "$tmp/"$'odd\e[31m'
-check "whatever is wrong with it" fails 1 '/odd\x1b[31m:1: [x] is none of'
+check "whatever is wrong with it" fails 1 '/odd\x1b[31m:1: [x] must be'
 run rftp-iser plan --check "$tmp/none.json"
 check "none" fails 1 'none.json: No such file'
 run rftp-iser plan --check -
@@ -250,31 +250,31 @@ refused() {
 # By the machine, by a file, or by the option itself
 wrong() { refused 1 "$@"; }
 misused() { refused 2 "$@"; }
-misused '--tmpfs "big" is no size' --tmpfs big
-misused '--tmpfs "512" is no size of 1 MiB or more' --tmpfs 512
+misused '--tmpfs "big" is not a size' --tmpfs big
+misused '--tmpfs "512" is not a size of 1 MiB or more' --tmpfs 512
 misused '--file "/srv/x" has no size behind it, as 100G' --file /srv/x
 misused '--file "/srv/x,y" has a comma' --file /srv/x,y:1G
 misused '--block "nvme0n1" is not below /dev' --block nvme0n1
 wrong '/dev/md0: its node is not known, or it has several' --block /dev/md0
-misused '--node "x" is no list of nodes' --node x
-wrong 'there is no node 7 here, but 0-1' --node 7
-misused '--policy "local" is none of bind, prefer' --policy local
-misused '--write "now" is none of through, back' --write now
-misused '--portal "192.0.2.1" is no NODE=ADDRESS' --portal 192.0.2.1
-misused '--portal "x" is no node' --portal x=192.0.2.1
+misused '--node "x" is not a list of nodes' --node x
+wrong 'there is no node 7, but 0-1' --node 7
+misused '--policy "local" must be bind or prefer' --policy local
+misused '--write "now" must be through or back' --write now
+misused '--portal "192.0.2.1" is not a NODE=ADDRESS' --portal 192.0.2.1
+misused '--portal "x" is not a node' --portal x=192.0.2.1
 misused '0.0.0.0" stands for all addresses' --portal 0=0.0.0.0
-misused '--portal: 192.0.2.1:0 is no ADDRESS, ADDRESS:PORT or [IPV6]:PORT' --portal 0=192.0.2.1:0
+misused '--portal: 192.0.2.1:0 is not an ADDRESS, ADDRESS:PORT or [IPV6]:PORT' --portal 0=192.0.2.1:0
 wrong 'eth0 (192.0.2.9), for node 0, has no RDMA device' --portal 0=eth0
-misused '--initiator "me" is no iSCSI name' --initiator me
+misused '--initiator "me" is not an iSCSI name' --initiator me
 wrong 'leave out one of them' --initiator "$me"
 misused '--chap needs initiators: --initiator names one' --chap generate
 misused '--name "a/b" has other characters' --name a/b
 misused '--name "s.lio" ends in .lio, which is for files beside' --name s.lio
-misused '--iqn "org.example" is no iSCSI name' --iqn org.example
+misused '--iqn "org.example" is not an iSCSI name' --iqn org.example
 misused '--secrets "/a b" has a comma, a blank' --secrets '/a b'
 wrong 'No such file' "$tmp/nowhere"
 printf '[node 0]\n\ntmpfs = big\n' >"$tmp/bad"
-wrong 'bad:3: tmpfs "big" is no size' "$tmp/bad"
+wrong 'bad:3: tmpfs "big" is not a size' "$tmp/bad"
 plan --iqn iqn.2026-01.org.example --tmpfs 4M
 check "who may log in" fails 1 'no initiator is named'
 plan --name s --domain localhost --tmpfs 4M --open
@@ -285,7 +285,7 @@ run rftp-iser plan --sysfs "$tmp/two" --tmpfs 1M --open --name s --domain a.b
 check "addresses that are not known" fails 1 'RDMA device'
 echo 'ens1f0 storage1' >"$tmp/bad"
 run rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/bad" --tmpfs 1M --open
-check "addresses that are none" fails 1 'bad:1: "storage1" is no numerical address'
+check "addresses that are none" fails 1 'bad:1: "storage1" is not a numerical address'
 run rftp-iser plan --sysfs "$tmp/nowhere" --tmpfs 1M --open --name s --domain a.b
 check "a sysfs that there is not" fails 1 'nowhere: No such file'
 plan --tmpfs 4M --nonsense

@@ -28,7 +28,7 @@ says() {
 for command in status verify remove; do
 	for name in '' a/b ../x .x two.lio; do
 		run rftp-iser $command "$name"
-		check "$command: no plan's name: \"$name\"" one_line 2 "no plan's name"
+		check "$command: no plan's name: \"$name\"" one_line 2 "not a plan's name"
 	done
 	run rftp-iser $command one two
 	check "$command: too many words" one_line 2 'too many words: two'
@@ -36,9 +36,9 @@ for command in status verify remove; do
 	check "$command: no such option" one_line 2 'there is no option'
 done
 run rftp-iser apply
-check "apply: no plan" one_line 2 'apply wants PLAN'
+check "apply: no plan" one_line 2 'apply needs PLAN'
 run rftp-iser apply --name a/b "$tmp/plan"
-check "apply: no plan's name" one_line 2 "no plan's name"
+check "apply: no plan's name" one_line 2 "not a plan's name"
 
 # ---- privileges ----
 
@@ -71,13 +71,13 @@ check "a plan's file" says 'none: No such file'
 check "its plan has no name yet" is 'm["name"] is None and m["steps"] == [] and m["undone"] is False'
 printf '\0\0' >"$tmp/nul"
 run rftp-iser apply "$tmp/nul"
-check "a plan that is no text has the status of a wrong one" one_line 2 'nul has a NUL in it'
+check "a plan that is not a text has the status of a wrong one" one_line 2 'nul contains a NUL'
 iser remove --json
 check "a plan to remove" says 'no plan was applied here'
 iser status --json one
-check "a plan's status" says 'one: no plan of this name'
+check "a plan's status" says 'one: no such plan'
 iser verify --json one
-check "a plan to verify" says 'one: no plan of this name'
+check "a plan to verify" says 'one: no such plan'
 check "which is not right" is 'm["right"] is False and m["plans"] == []'
 iser verify --json
 check "or any" says 'no plan was applied here'
@@ -112,7 +112,7 @@ for text in 'rtslib is missing, which changes LIO: install' "portal 192.0.2.1 of
 	check "and names at once: $text" grep -q "^rftp-iser: .*$text" "$tmp/err"
 done
 check "each in its line" test "$(sort -u "$tmp/err" | wc -l)" -eq "$(wc -l <"$tmp/err")"
-check "for programs, too" is 'len(m["problems"]) >= 5 and "stand in the way" in m["error"]'
+check "for programs, too" is 'len(m["problems"]) >= 5 and "nothing was changed; problems: " in m["error"]'
 check "nothing is done" is 'm["steps"] == [] and not m["undone"]'
 check "nor kept" test ! -e "$tmp/state/p.json"
 finish

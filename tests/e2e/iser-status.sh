@@ -97,7 +97,7 @@ verify
 check "nothing to verify" status_is 1
 check "that is said" grep -q 'no plan was applied here' "$tmp/err"
 status none
-check "no such plan" grep -q 'none: no plan of this name was applied here' "$tmp/err"
+check "no such plan" grep -q 'none: no such plan was applied here' "$tmp/err"
 
 # ---- all well ----
 
@@ -139,7 +139,7 @@ if [ -n "$pages" ] && rftp-numa --version 2>/dev/null | grep -q '+numa'; then
 
 	rm -r "$group/np/127.0.0.1:3260"
 	verify
-	check "no portal" only "portal 127.0.0.1 port 3260 of $iqn: is not there" 'apply'
+	check "no portal" only "portal 127.0.0.1 port 3260 of $iqn: is missing" 'apply'
 	make_all
 
 	put core/fileio_0/disk/attrib/emulate_tpu 0
@@ -149,12 +149,12 @@ if [ -n "$pages" ] && rftp-numa --version 2>/dev/null | grep -q '+numa'; then
 
 	mv "$ram/disk.img" "$ram/disk.old"
 	verify
-	check "a file that is gone" only 'back store disk: where it is: it is not there any more' 'save its data'
+	check "a file that is gone" only 'back store disk: where it is: its name is missing' 'save its data'
 	mv "$ram/disk.old" "$ram/disk.img"
 
 	: >"$RFTP_PROC/self/mountinfo"
 	verify
-	check "no mount" only "tmpfs at $ram: is not there" 'apply'
+	check "no mount" only "tmpfs at $ram: is missing" 'apply'
 	make_all
 
 	state "another-boot"

@@ -84,7 +84,7 @@ affinity --path "$tmp/disk" --size 1P
 check "a file that does not fit, at once" failed 'disk: a file of 1.0 PiB .--size. does not fit: [0-9.]+ [KMGT]?i?B are free'
 check "nothing of it is there" empty "$tmp/disk"
 affinity --path "$tmp/disk" --device-node 77
-check "no such node" failed 'has no node 77'
+check "no such node" failed 'there is no node 77'
 RFTP_SYSFS=$tmp/two
 "$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/two" "$tmp/two"
 export RFTP_SYSFS

@@ -69,9 +69,9 @@ fi
 factor --snoop-event none/event=1/
 check "no such PMU" failed 'there is no PMU none'
 factor --snoop-event nonsense
-check "no event" failed '"nonsense" is no event'
+check "no event" failed '"nonsense" is not an event'
 factor --json --snoop-event nonsense
-check "nor with --json" failed '"nonsense" is no event'
+check "nor with --json" failed '"nonsense" is not an event'
 
 for wrong in more --nonsense "--runs 0" "--runs 101" "--size 1K" "--link-width" "--link-width 0" \
 	"--link-width wide"; do

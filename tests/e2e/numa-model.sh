@@ -56,7 +56,7 @@ check "what is there stays" test -p "$tmp/fifo.png"
 model --target 1000 "${quick[@]}"
 check "a node that there is not" fails 1 'no node 1000'
 model "${quick[@]}" --predict 0:50,1000:50
-check "a prediction for one" fails 1 'no prediction: this machine has no node 1000'
+check "a prediction for one" fails 1 'no prediction: there is no node 1000'
 check "which is said before it is measured" test ! -s "$tmp/out"
 model --threads 8000 --size 1M
 check "threads that do not fit" fails 1 'fewer --threads'

@@ -219,8 +219,8 @@ threads=|threads is missing
 nodes=|nodes must be a list
 nodes=[]|nodes must be a list
 nodes=[0.5]|nodes\[0\] must be a number
-nodes=[0, 0]|nodes\[1\]: 0 is there twice
-nodes=[0, 1]|there are 2 nodes
+nodes=[0, 0]|nodes\[1\]: 0 is listed twice
+nodes=[0, 1]|one entry for each node: 2, not 1
 threads=[1.5]|threads\[0\] must be a number of threads
 threads=100000|threads must be a number of threads
 threads="6"|threads must be a number of threads
@@ -229,7 +229,7 @@ data=[NaN]|data\[0\] must be bytes
 data=["2000P"]|data\[0\] must be bytes
 data=["1Z"]|data\[0\] must be bytes
 data=[0]|no data
-disk=[[1, 1]]|disk\[0\] has 2 entries
+disk=[[1, 1]]|disk\[0\] must have one entry for each node: 1, not 2
 disk=[1]|disk\[0\] must be a list
 disk=[[-1]]|disk\[0\]\[0\] must be bytes per second
 disk=[[1e16]]|disk\[0\]\[0\] must be bytes per second
@@ -240,13 +240,13 @@ network=[[0]]|data of node 0 cannot leave
 network_limit=[0]|data of node 0 cannot leave
 network_limit=["fast"]|network_limit\[0\] must be bytes per second
 link_limit=[[-1]]|link_limit\[0\]\[0\] must be bytes per second
-disk_limit=[null, 1]|disk_limit has 2 entries
+disk_limit=[null, 1]|disk_limit must have one entry for each node: 1, not 2
 threads=1|two threads
 limits=[1]|no field limits
 END_OF_WRONG
 echo '{ "nodes": [0], "nodes": [1] }' >wrong.json
 plan --problem wrong.json
-check "a field that is there twice" fails 1 'wrong.json: no JSON: an object has "nodes" twice'
+check "a field that is listed twice" fails 1 'wrong.json: no JSON: "nodes" is listed twice'
 echo '[]' >wrong.json
 plan --problem wrong.json
 check "no object" fails 1 'not an object'
@@ -271,16 +271,16 @@ done <<'END_OF_MISUSED'
 --model model.json|--problem FILE, or by the I/O model, --data
 --nic ens1f0|--problem FILE, or by the I/O model, --data
 --model model.json --data 5:1G --sysfs joint|node 5 is not among
---problem one.json --objective fastest|sum or makespan, not: fastest
---problem one.json --limit 0|--limit takes
+--problem one.json --objective fastest|sum or makespan, not "fastest"
+--problem one.json --limit 0|--limit must be
 --problem one.json --data 7:1G|node 7 is not among
---problem one.json --data 0:1G,0:1G|node 0 is there twice
---problem one.json --data 0:much|NODE:SIZE,.* not 0:much
---problem one.json --data 0|NODE:SIZE,.* not 0 
+--problem one.json --data 0:1G,0:1G|node 0 is listed twice
+--problem one.json --data 0:much|NODE:SIZE,.* not "0:much"
+--problem one.json --data 0|NODE:SIZE,.* not "0"
 --problem rates.json --data 0:1G --sysfs two --nic ens9|no network interface ens9
 --problem rates.json --data 0:1G --sysfs two --nic lo|the node of lo is not known
 --problem rates.json --data 0:1G --sysfs two --nic ens3|ens3 does not tell its speed
---problem rates.json --data 0:1G --sysfs two --nic ens1f0,ens1f0|ens1f0 is there twice
+--problem rates.json --data 0:1G --sysfs two --nic ens1f0,ens1f0|ens1f0 is listed twice
 END_OF_MISUSED
 
 # ---- ended ----

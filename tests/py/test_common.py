@@ -65,10 +65,10 @@ def test_secret(tmp_path):
     assert len(secret) == 16 and secret.isalnum() and not plan.make_secret(path)
     assert plan.read_secret(path) == secret
     os.chmod(path, 0o640)
-    with pytest.raises(Failure, match="may be read by others"):
+    with pytest.raises(Failure, match="others can read it"):
         plan.read_secret(path)
     os.chmod(os.path.dirname(path), 0o770)
-    with pytest.raises(Failure, match="may be written by others"):
+    with pytest.raises(Failure, match="others can write it"):
         plan.make_secret(path + "2")
 
 

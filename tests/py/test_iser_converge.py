@@ -259,7 +259,7 @@ def test_room_and_ports(tmp_path: Path) -> None:
     checks.check_host(ask, want, host.Host(), [])
     told = "\n".join(ask.problems)
     assert "disk0" in told and "more than its filesystem has left" in told
-    assert "is no directory" in told and "disk2" not in told
+    assert "Not a directory" in told and "disk2" not in told
     assert "listens on this port of all addresses" in told
 
 

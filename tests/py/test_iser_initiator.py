@@ -33,7 +33,7 @@ def test_address(word: str, host: str, port: int) -> None:
     if host:
         assert iscsi.parse_address(word) == Address(host, port)
     else:
-        with pytest.raises(Failure, match="is no ADDRESS"):
+        with pytest.raises(Failure, match="is not an ADDRESS"):
             iscsi.parse_address(word)
 
 
@@ -267,7 +267,7 @@ def test_members() -> None:
     assert stripe.is_whole("md", [md, md])
     assert not stripe.is_whole("md", [Member(), Member()])
     for members, why in (([md, Member()], "but of: rftp-x of 2, none"),
-                         ([md, md, md], "the 3 disks"),
+                         ([md, md, md], "these are not the disks of one md stripe"),
                          ([Member("x", "1", 0)] * 2, "RAID 0")):
         with pytest.raises(Failure, match=why):
             stripe.is_whole("md", members)

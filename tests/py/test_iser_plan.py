@@ -58,30 +58,30 @@ def test_defaults():
 
 
 @pytest.mark.parametrize("value, text", [
-    ([], "is no plan"), ({}, "is no plan"), ({"rftp-iser-plan": 2}, "rftp-iser-plan is not 1"),
+    ([], "is not a plan"), ({}, "is not a plan"), ({"rftp-iser-plan": 2}, "rftp-iser-plan is not 1"),
     ('{"a": 1, "a": 2}', "twice"), ('{"rftp-iser-plan": 1', "p:1:"), ("[" * 100000, "p:"),
-    ({**least(), "name": 7}, "name is no text"), ({**least(), "name": None}, "name is missing"),
+    ({**least(), "name": 7}, "name is not a text"), ({**least(), "name": None}, "name is missing"),
     ({**least(), "name": "a/b"}, 'name "a/b" has other characters'),
     ({**least(), "name": ".."}, 'name ".." does not begin with'),
     ({**least(), "name": "p.lio"}, 'name "p.lio" ends in .lio'),
     ({**least(), "name": "a\0b"}, 'name "a\\x00b" has other characters'), ({**least(), "name": "a" * 65}, "is longer than 64 bytes"),
     ({**least(), "extra\33": 1}, "extra\\x1b is not known"),
-    ({**least(), "cpus": "all"}, 'cpus "all" is none of nodes, any'),
-    ({**least(), "targets": []}, "targets are missing"), ({**least(), "targets": [1]}, "targets[0] is no object"),
+    ({**least(), "cpus": "all"}, 'cpus "all" must be nodes or any'),
+    ({**least(), "targets": []}, "targets are missing"), ({**least(), "targets": [1]}, "targets[0] is not an object"),
 ])
 def test_broken_plan(value, text):
     broken(value, text)
 
 
 @pytest.mark.parametrize("path, value, text", [
-    ("iqn", "", "targets[0].iqn is missing"), ("iqn", "disk", 'targets[0].iqn "disk" is no iSCSI name'),
+    ("iqn", "", "targets[0].iqn is missing"), ("iqn", "disk", 'targets[0].iqn "disk" is not an iSCSI name'),
     ("iqn", "iqn.2026-01.example:a", "has a domain without a dot"),
-    ("iqn", "iqn.2026-13.org.example:a", "is no iSCSI name"), ("iqn", "iqn.2026-00.org.example:a", "is no iSCSI name"),
-    ("iqn", "iqn.26-01.org.example:a", "is no iSCSI name"), ("iqn", "iqn.2026-01.org..example:a", "is no iSCSI name"),
-    ("iqn", "iqn.2026-01.org.-e", "is no iSCSI name"), ("iqn", "iqn.2026-01.org.example:", "is no iSCSI name"),
+    ("iqn", "iqn.2026-13.org.example:a", "is not an iSCSI name"), ("iqn", "iqn.2026-00.org.example:a", "is not an iSCSI name"),
+    ("iqn", "iqn.26-01.org.example:a", "is not an iSCSI name"), ("iqn", "iqn.2026-01.org..example:a", "is not an iSCSI name"),
+    ("iqn", "iqn.2026-01.org.-e", "is not an iSCSI name"), ("iqn", "iqn.2026-01.org.example:", "is not an iSCSI name"),
     ("iqn", "iqn.2026-01.org.example:A", "is not of lower case letters, digits"), ("iqn", "iqn.2026-01.org.example:a_b", "is not of lower case letters, digits"),
-    ("iqn", "iqn.2026-01.org.example:a\n", "is not of lower case letters, digits"), ("iqn", "eui.0123", "is no iSCSI name"),
-    ("iqn", "naa.0123456789abcdeg", "is no iSCSI name"),
+    ("iqn", "iqn.2026-01.org.example:a\n", "is not of lower case letters, digits"), ("iqn", "eui.0123", "is not an iSCSI name"),
+    ("iqn", "naa.0123456789abcdeg", "is not an iSCSI name"),
     ("iqn", "iqn.2026-01.org.example:" + "a" * 200, "and ':', up to 223"),
     ("node", 1024, "targets[0].node is not between"), ("open", 1, "targets[0].open is neither true nor false"),
     ("open", True, "targets[0].open is true, which lets anyone in, and"),
@@ -90,10 +90,10 @@ def test_broken_plan(value, text):
     ("luns", [], "targets[0].luns are missing"),
     ("portals", [{}], "targets[0].portals[0].address is missing"),
     ("portals", [{"address": "192.0.2.1", "port": 0}], "portals[0].port is not between"),
-    ("portals", [{"address": "192.0.2.1", "netdev": "../x"}], 'portals[0].netdev "../x" is no network interface'),
-    ("portals", [{"address": "192.0.2.1"}] * 2, 'portals[1].address "192.0.2.1" is there twice'),
+    ("portals", [{"address": "192.0.2.1", "netdev": "../x"}], 'portals[0].netdev "../x" is not a network interface'),
+    ("portals", [{"address": "192.0.2.1"}] * 2, 'portals[1].address "192.0.2.1" is listed twice'),
     ("initiators", [{}], "targets[0].initiators[0].name is missing"),
-    ("initiators", [{"name": ME}] * 2, 'targets[0].initiators[1].name "%s" is there twice' % ME),
+    ("initiators", [{"name": ME}] * 2, 'targets[0].initiators[1].name "%s" is listed twice' % ME),
     ("initiators", [{"name": ME, "chap": {"user": "u"}}], "initiators[0].chap.secret-file is missing"),
     ("initiators", [{"name": ME, "chap": {"secret": "s"}}], "initiators[0].chap.secret is not known"),
     ("initiators", [{"name": ME, "chap": {"user": "a b", "secret-file": "/s"}}], 'chap.user "a b" has a blank'),
@@ -114,11 +114,11 @@ def test_broken_target(path, value, text):
 
 
 @pytest.mark.parametrize("address, text", [
-    ("storage1", "is no numerical address"), ("192.0.2.256", "is no numerical address"),
+    ("storage1", "is not a numerical address"), ("192.0.2.256", "is not a numerical address"),
     ("0.0.0.0", "stands for all"), ("::", "stands for all"), ("255.255.255.255", "broadcast"),
     ("224.0.0.1", "is a multicast"), ("ff02::1", "is a multicast"), ("fe80::1", "its link only"),
     ("::ffff:192.0.2.1", "usual form"), ("2001:DB8::1", "usual form"), ("2001:db8:0::1", "usual form"),
-    ("[2001:db8::1]", "is no numerical address"), ("192.0.2.01", "is no numerical address"),
+    ("[2001:db8::1]", "is not a numerical address"), ("192.0.2.01", "is not a numerical address"),
 ])
 def test_addresses(address, text):
     p = least()
@@ -130,16 +130,16 @@ STORES = {"ramdisk": {}, "tmpfs": {"node": 0, "path": "/m"}, "file": {"path": "/
 
 
 @pytest.mark.parametrize("kind, changes, text", [
-    ("disk", {}, 'luns[0].kind "disk" is none of tmpfs, file, block, ramdisk'), (None, {}, "luns[0].kind is missing"),
+    ("disk", {}, 'luns[0].kind "disk" must be tmpfs, file, block or ramdisk'), (None, {}, "luns[0].kind is missing"),
     ("file", {"lun": 256}, "luns[0].lun is not between 0 and 255"), ("ramdisk", {"name": None}, "name is missing"),
     ("ramdisk", {"name": "a b"}, 'luns[0].name "a b" has other'), ("ramdisk", {"serial": None}, "serial is missing"),
-    ("ramdisk", {"serial": "AAAAAAAA" + A[8:]}, "is no UUID in lower case"),
-    ("ramdisk", {"serial": A + "\n"}, "is no UUID"),
+    ("ramdisk", {"serial": "AAAAAAAA" + A[8:]}, "is not a UUID in lower case"),
+    ("ramdisk", {"serial": A + "\n"}, "is not a UUID"),
     ("tmpfs", {"size": 0}, "luns[0].size is missing, or less than 1 MiB"), ("tmpfs", {"size": (1 << 20) - 1}, "luns[0].size is missing, or less than 1 MiB"),
-    ("file", {"size": (1 << 20) + 1}, "is no multiple of 512 bytes"), ("file", {"size": 1e9}, "is no whole number"),
-    ("file", {"size": True}, "is no whole number"), ("file", {"size": -1}, "is not between"),
+    ("file", {"size": (1 << 20) + 1}, "is not a multiple of 512 bytes"), ("file", {"size": 1e9}, "is not a whole number"),
+    ("file", {"size": True}, "is not a whole number"), ("file", {"size": -1}, "is not between"),
     ("file", {"size": 1 << 63}, "is not between"), ("block", {"size": 1 << 20}, "but a block device is served whole"),
-    ("ramdisk", {"size": (1 << 20) + 512}, "is no multiple of 4096 bytes"),
+    ("ramdisk", {"size": (1 << 20) + 512}, "is not a multiple of 4096 bytes"),
     ("tmpfs", {"node": -1}, "luns[0].node is missing: a tmpfs needs"),
     ("file", {"path": None}, "path is missing"), ("file", {"path": "f"}, 'path "f" does not begin with a slash'),
     ("file", {"path": "/"}, "has an empty part"), ("file", {"path": "/a/../b"}, "has an empty part"),
@@ -149,11 +149,11 @@ STORES = {"ramdisk": {}, "tmpfs": {"node": 0, "path": "/m"}, "file": {"path": "/
     ("block", {"path": "/srv/x"}, 'path "/srv/x" is not below /dev'),
     ("ramdisk", {"write-back": True}, "write-back is for a tmpfs or a file"),
     ("block", {"write-back": True}, "write-back is for a tmpfs or a file"),
-    ("ramdisk", {"policy": "local"}, 'luns[0].policy "local" is none of bind, prefer'),
-    ("ramdisk", {"attributes": {"../x": 1}}, 'luns[0].attributes has "../x", which is no attribute\'s name'),
+    ("ramdisk", {"policy": "local"}, 'luns[0].policy "local" must be bind or prefer'),
+    ("ramdisk", {"attributes": {"../x": 1}}, 'luns[0].attributes has "../x", which is not an attribute\'s name'),
     ("ramdisk", {"attributes": {"": 1}}, "is an attribute without a name"),
-    ("ramdisk", {"attributes": {"emulate_tpu": "1"}}, 'luns[0].attributes has "emulate_tpu", which is no number up to'),
-    ("ramdisk", {"attributes": {"emulate_tpu": 1 << 32}}, 'has "emulate_tpu", which is no number up to 4294967295'),
+    ("ramdisk", {"attributes": {"emulate_tpu": "1"}}, 'luns[0].attributes has "emulate_tpu", which is not a number up to'),
+    ("ramdisk", {"attributes": {"emulate_tpu": 1 << 32}}, 'has "emulate_tpu", which is not a number up to 4294967295'),
     ("ramdisk", {"attributes": {"emulate_write_cache": 1}}, "is decided by write-back"),
 ])
 def test_broken_store(kind, changes, text):
@@ -164,9 +164,9 @@ def test_broken_store(kind, changes, text):
 
 
 @pytest.mark.parametrize("changes, text", [
-    ({"lun": 0}, "luns[1].lun \"0\" is there twice"),
-    ({"name": "disk0"}, 'luns[1].name "disk0" is there twice'),
-    ({"serial": A}, "luns[1].serial"), ({"path": "/m"}, 'luns[1].path "/m" is there twice'),
+    ({"lun": 0}, "luns[1].lun \"0\" is listed twice"),
+    ({"name": "disk0"}, 'luns[1].name "disk0" is listed twice'),
+    ({"serial": A}, "luns[1].serial"), ({"path": "/m"}, 'luns[1].path "/m" is listed twice'),
     ({"path": "/m/n"}, 'luns[1].path "/m/n" is beneath another store'),
 ])
 def test_twice(changes, text):

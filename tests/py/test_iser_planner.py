@@ -52,26 +52,26 @@ def refused(text, says, h=None):
 
 
 @pytest.mark.parametrize("text, says", [
-    ("name = x", 'f:1: "name" is in no section'), ("[plans]", "f:1: [plans] is none of [plan], [node N]"),
-    ("[plan]\nsize = 1", 'f:2: "size" is no key of this section'), ("[plan]\nname = a/b", 'f:2: name "a/b" has other characters'),
+    ("name = x", 'f:1: "name" is in no section'), ("[plans]", "f:1: [plans] must be [plan], [node N]"),
+    ("[plan]\nsize = 1", 'f:2: "size" is not a key of this section'), ("[plan]\nname = a/b", 'f:2: name "a/b" has other characters'),
     ("[plan]\niqn = iqn.2026-01.org.example:x", "is more than the beginning of names"),
     ("[plan]\niqn = eui.0123456789abcdef", "is more than the beginning of names"),
-    ("[plan]\ncpus = all", 'f:2: cpus "all" is none of nodes, any'), ("[plan]\nopen = maybe", "is neither yes nor no"),
-    ("[plan]\nmounts = run", '"run" does not begin with a slash'), ("[node]\n", "f:1: [node] is none of"),
-    ("[node x]\n", 'f:1: node "x" is no node'), ("[node 1024]\n", '"1024" is no node'), ("[node -1]\n", '"-1" is no node'),
-    ("[node 0]\nsize = 1", 'f:2: "size" is no key of this section'), ("[node 0]\ntmpfs = -1G", "is no size"),
-    ("[node 0]\ntmpfs = 1K", '"1K" is no size of 1 MiB or more'), ("[node 0]\nfile = /x", 'f:2: file "/x" has no size behind it'),
-    ("[node 0]\nfile = /x 1G 2G", '"1G 2G" is no size'), ("[node 0]\nblock = nvme0n1", "is not below /dev"),
+    ("[plan]\ncpus = all", 'f:2: cpus "all" must be nodes or any'), ("[plan]\nopen = maybe", "is neither yes nor no"),
+    ("[plan]\nmounts = run", '"run" does not begin with a slash'), ("[node]\n", "f:1: [node] must be"),
+    ("[node x]\n", 'f:1: node "x" is not a node'), ("[node 1024]\n", '"1024" is not a node'), ("[node -1]\n", '"-1" is not a node'),
+    ("[node 0]\nsize = 1", 'f:2: "size" is not a key of this section'), ("[node 0]\ntmpfs = -1G", "is not a size"),
+    ("[node 0]\ntmpfs = 1K", '"1K" is not a size of 1 MiB or more'), ("[node 0]\nfile = /x", 'f:2: file "/x" has no size behind it'),
+    ("[node 0]\nfile = /x 1G 2G", '"1G 2G" is not a size'), ("[node 0]\nblock = nvme0n1", "is not below /dev"),
     ("[node *]\nportal = 192.0.2.1", "f:2: a portal belongs into the section of its node"),
-    ("[node 0]\nportal = 192.0.2.1:0", 'f:2: portal: 192.0.2.1:0 is no ADDRESS, ADDRESS:PORT'), ("[node 0]\nportal = [2001:db8::2]x", '[2001:db8::2]x is no ADDRESS'),
-    ("[node 0]\nportal = ens1f0:65536", 'ens1f0:65536 is no ADDRESS'), ("[node 0]\nportal = 2001:DB8::2", "usual form"),
-    ("[node 0]\nportal = [fe80::1]:3260", "its link only"), ("[node 0]\nlun-attribute = a", 'f:2: lun-attribute has "a", which is no number'),
-    ("[node 0]\ntarget-attribute = a 4294967296", 'target-attribute has "a", which is no number up to 4294967295'),
-    ("[plan]\n; what it is for", 'f:2: the line "; what it is for" is no KEY = VALUE'),
-    ("[node 0]\ntmpfs = 4G ; on each", '"4G ; on each" is no size'), ("[node 0]\ntmpfs", 'f:2: the line "tmpfs" is no KEY = VALUE'),
-    ("[node 0]\ntmpfs = \"4G", 'f:2: the line "tmpfs = "4G" is no KEY = VALUE'), ("[node 0", "f:1: a section is a name in brackets"),
-    ("[node 0] x", "f:1: a section is a name in brackets alone"), ("[initiator me]", 'f:1: initiator "me" is no iSCSI name'),
-    (WHO + "user = x", 'f:2: "user" is no key of this section'), (WHO + 'chap-user = "a b"', '"a b" has a blank'),
+    ("[node 0]\nportal = 192.0.2.1:0", 'f:2: portal: 192.0.2.1:0 is not an ADDRESS, ADDRESS:PORT'), ("[node 0]\nportal = [2001:db8::2]x", '[2001:db8::2]x is not an ADDRESS'),
+    ("[node 0]\nportal = ens1f0:65536", 'ens1f0:65536 is not an ADDRESS'), ("[node 0]\nportal = 2001:DB8::2", "usual form"),
+    ("[node 0]\nportal = [fe80::1]:3260", "its link only"), ("[node 0]\nlun-attribute = a", 'f:2: lun-attribute has "a", which is not a number'),
+    ("[node 0]\ntarget-attribute = a 4294967296", 'target-attribute has "a", which is not a number up to 4294967295'),
+    ("[plan]\n; what it is for", 'f:2: the line "; what it is for" is not a KEY = VALUE'),
+    ("[node 0]\ntmpfs = 4G ; on each", '"4G ; on each" is not a size'), ("[node 0]\ntmpfs", 'f:2: the line "tmpfs" is not a KEY = VALUE'),
+    ("[node 0]\ntmpfs = \"4G", 'f:2: the line "tmpfs = "4G" is not a KEY = VALUE'), ("[node 0", "f:1: a section is a name in brackets"),
+    ("[node 0] x", "f:1: a section is a name in brackets alone"), ("[initiator me]", 'f:1: initiator "me" is not an iSCSI name'),
+    (WHO + "user = x", 'f:2: "user" is not a key of this section'), (WHO + 'chap-user = "a b"', '"a b" has a blank'),
     (WHO + "chap-secret = topsecret", '"topsecret" does not begin with'),
 ])
 def test_wrong_spec(text, says):
@@ -188,7 +188,7 @@ def test_access():
 def test_nothing():
     refused(WHO, "no storage is named")
     refused("[node 1]\npolicy bind\n" + WHO, "node 1 has no storage")
-    refused("[node 2]\ntmpfs 1M\n" + WHO, "there is no node 2 here, but 0-1")
+    refused("[node 2]\ntmpfs 1M\n" + WHO, "there is no node 2, but 0-1")
     h = host()
     h.name = "store1"
     refused("[node *]\ntmpfs 1M\n" + WHO, "iqn.2026-11.store1\" has a domain without a dot", h)

@@ -133,13 +133,13 @@ def test_options() -> None:
 
 
 @pytest.mark.parametrize("line,text", [
-    ("--count 0", "--count takes a number"), ("--count 10", "--count takes a number"),
-    ("--size 2M", "--size takes a size"), ("--size", "--size needs a value (SIZE)"),
+    ("--count 0", "--count must be a number"), ("--count 10", "--count must be a number"),
+    ("--size 2M", "--size must be a size"), ("--size", "--size needs a value (SIZE)"),
     ("--nothing", "there is no option --nothing"), ("-z", "there is no option -z"),
     ("--cuont 1", "there is no option --cuont (did you mean --count?)"),
     ("--json=1", "--json takes no value"), ("--help=1", "--help takes no value"),
     ("--o", "there is no option --o"), ("--sysfs", "there is no option --sysfs"),
-    ("--si 4K", "--si is the beginning of several options: --size, --sizes"), ("", "x wants PLAN")])
+    ("--si 4K", "--si is the beginning of several options: --size, --sizes"), ("", "x needs PLAN")])
 def test_misused(line: str, text: str) -> None:
     with pytest.raises(Misuse) as why:
         parse(COMMAND, line.split())

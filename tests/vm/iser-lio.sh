@@ -129,7 +129,7 @@ refused "a file that another has" "in use by the back store fileio/d1" "$(alone 
 random /ram0/kept "$MB"
 cp /ram0/kept "$tmp/kept"
 refused "a file of another size" "$MB bytes and not $((2 * MB))" "$(alone fileio d2 /ram0/kept $((2 * MB)) true)"
-refused "a directory" "no regular file" "$(alone fileio d2 /ram0 $MB true)"
+refused "a directory" "not a regular file" "$(alone fileio d2 /ram0 $MB true)"
 refused "no directory" "No such file" "$(with_file d2 /nowhere/x $MB true)"
 refused "a name that LIO has not" "spaces" "$(with_file 'd 2' /ram1/new $MB true)"
 check "the file of one that failed is gone" test ! -e /ram1/new

@@ -89,12 +89,12 @@ echo 0-3 >$lio/iscsi/cpus_allowed_list
 find "$(group 1)/lun/lun_0" -maxdepth 1 -type l -delete
 rmdir "$(group 1)/lun/lun_0"
 verify
-check "a LUN that is gone" only "LUN 0 of ${iqn}1: is not there" "$mend"
+check "a LUN that is gone" only "LUN 0 of ${iqn}1: is missing" "$mend"
 
 rmdir "$(group 1)/np/10.0.0.2:3260"
 echo 0,2 >$lio/iscsi/cpus_allowed_list
 verify
-check "a portal that is gone, too" has "^WRONG.*portal 10.0.0.2 port 3260 of ${iqn}1: is not there.* -> .*$mend"
+check "a portal that is gone, too" has "^WRONG.*portal 10.0.0.2 port 3260 of ${iqn}1: is missing.* -> .*$mend"
 check "three things are wrong" test "$(wrongs)" = 3
 apply "$tmp/two.json"
 verify

@@ -108,14 +108,14 @@ def _prepare(c: Change) -> tuple[Items, list[Difference]]:
             has, wants, diffs = _look(c)
             c.notes = notes
     elif not c.problems and not c.state.plan:
-        c.problems = [f"no plan called {printable(str(c.name))} was applied here"]
+        c.problems = [state.no_plan(c.name)]
     if len(c.problems) == 1:
         raise Failure(c.problems[0])
     for problem in c.problems:
         say(problem)
     if c.problems:
-        raise Failure(f"{len(c.problems)} things stand in the way; nothing was "
-                      f"{'changed' if c.want else 'removed'}")
+        raise Failure(f"nothing was {'changed' if c.want else 'removed'}; "
+                      f"problems: {len(c.problems)}")
     return has, diffs
 
 
@@ -266,7 +266,7 @@ def _name_and_plan(args: Options) -> tuple[str, Plan | None]:
         found = args.words or state.names_of(args.state)
         if len(found) != 1:
             raise Failure("several plans were applied here: say which is to go: " + ", ".join(found)
-                          if found else "no plan was applied here")
+                          if found else state.no_plan())
         return found[0], None
     want = plan.read(args.words[0], USAGE)
     # Under another name a unit of systemd would not find its own plan again.

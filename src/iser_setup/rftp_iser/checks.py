@@ -99,10 +99,10 @@ def _check_data(ask: Ask, s: plan.Store, d: Difference, wants: Items) -> None:
     is_file = d.key[0] == "file" == s.kind and d.to is not None
     kept = s.kind == "tmpfs" and ("mount", s.path) in ask.actual and host.size_of(s.file) > 0
     if is_file and d.was is None and was_applied and not served and not ask.destroy:
-        _refuse(ask, s, f"its file {s.path} is not there any more; mount the filesystem that it is "
+        _refuse(ask, s, f"its file {s.path} is missing; mount the filesystem that it is "
                       "on, or let --destroy-data make a new, empty one")
     elif is_file and d.was is not None and d.key not in ask.ours:
-        _refuse(ask, s, f"{s.path} is there already, and has {d.was} bytes, not {d.to}; have the "
+        _refuse(ask, s, f"{s.path} exists, and has {d.was} bytes, not {d.to}; have the "
                       "plan say its size, or use another path")
     elif d.key[0] == "store" and s.forgets and was_applied and not served and not kept:
         how = "the host was restarted" if ask.state.restarted else "another program has removed it"
@@ -275,7 +275,7 @@ def _fault_of_place(ask: Ask, s: plan.Store) -> str:
     if s.kind == "block" and not (there and there.path == path):
         try:
             if not stat.S_ISBLK(os.stat(path).st_mode):
-                return " is no block device; is it to be of the kind file?"
+                return " is not a block device; is it to be of the kind file?"
             # With O_EXCL the kernel says whether it, or a partition of it, is in use.
             os.close(os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC))
         except OSError as why:
@@ -287,7 +287,7 @@ def _fault_of_place(ask: Ask, s: plan.Store) -> str:
             above = os.path.dirname(above)
         filesystem, more = os.statvfs(above), s.size - max(host.size_of(path), 0)
         if not os.path.isdir(above) and above != path:
-            return f": {above} is no directory"
+            return f": {above}: {os.strerror(errno.ENOTDIR)}"
         if filesystem.f_flag & os.ST_RDONLY:
             return " is on a filesystem that is read-only"
         if more > filesystem.f_bavail * filesystem.f_frsize:
@@ -295,7 +295,7 @@ def _fault_of_place(ask: Ask, s: plan.Store) -> str:
                     "smaller, or use another path")
     if s.kind == "tmpfs" and not ours and os.path.lexists(path):
         if not host.is_directory(path) or os.path.ismount(path) or entries(path):
-            return ", the mount point of its tmpfs, is no empty directory; use another path"
+            return ", the mount point of its tmpfs, is not an empty directory; use another path"
     return ""
 
 

@@ -363,7 +363,7 @@ def where(machine: Host, plugin: str, store: Store, made_under: int
         why = f"{printable(store.path)}: {cause.strerror}" if isinstance(cause, OSError) \
             else str(cause)
         if isinstance(cause, FileNotFoundError):
-            return {"where": "gone", "why": why}, f"it is not there any more by its name ({why})"
+            return {"where": "gone", "why": why}, f"its name is missing ({why})"
         return {"where": "unseen", "why": why}, f"it cannot be seen: {why}"
     if is_block:
         return {"where": "device", "device_nodes": nodes}, f"of {nodes_text(nodes)}"

@@ -221,7 +221,7 @@ def _may_write(o: Options, k: Kept, disks: Sequence[Disk], devices: Sequence[str
         holds = f"{device} holds data ({signatures}), which {work} "
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise Failure(holds + "would destroy: --yes does so")
-        sys.stderr.write(holds + "destroys. Type yes to go on: ")
+        sys.stderr.write(holds + "destroys. Type yes to continue: ")
         sys.stderr.flush()
         while not select.select([sys.stdin], [], [], 0.1)[0]:
             k.p.stop.check()
@@ -320,15 +320,15 @@ def _told(o: Options, nodes: Sequence[Node], disks: Sequence[Disk], made: Stripe
 def _check_options(o: Options) -> None:
     users = [u for u in (o.user, o.mutual_user) if u is not None]
     misuse_if(
-        (o.chunk & (o.chunk - 1), "--chunk takes a power of two"),
-        (o.plan is None and not o.words, "login wants the storage hosts' addresses, or --plan"),
+        (o.chunk & (o.chunk - 1), "--chunk must be a power of two"),
+        (o.plan is None and not o.words, "login needs the storage hosts' addresses, or --plan"),
         ((o.user is None) != (o.secret_file is None) or o.mutual_user is not None and not o.user
          or (o.mutual_user is None) != (o.mutual_secret_file is None),
-         "CHAP wants --user and --secret-file, mutual CHAP also --mutual-user and "
+         "CHAP needs --user and --secret-file, mutual CHAP also --mutual-user and "
          "--mutual-secret-file"),
         # It becomes a line of a record.
         (not all(re.fullmatch(rb"(?! )[^\0-\x1f\x7f]{1,255}(?<! )", os.fsencode(u)) for u in users),
-         "--user and --mutual-user take 1 to 255 bytes without a control character, and without a "
+         "--user and --mutual-user must be 1 to 255 bytes, no control character, and no "
          "blank at an end"),
         (users and o.plan is not None,
          "a plan has users and secrets of its own, so not also --user"))
@@ -401,7 +401,7 @@ def _login(o: Options, stop: Stop) -> None:
 
 def _logout(o: Options, stop: Stop) -> None:
     misuse_if((o.plan is None and not o.target and not o.words and not o.all,
-               "logout wants --plan, --target, addresses, or --all"))
+               "logout needs --plan, --target, addresses, or --all"))
     addresses = [iscsi.resolve(a) for a in o.words]
     k = stripe.take(o, stop)
     iqns = [t.iqn for t in plan.read(o.plan).targets] if o.plan is not None else []

@@ -49,7 +49,7 @@ def parse_address(word: str) -> Address:
     name = (found["six"] or found["one"] or found["bare"]) if found else ""
     port = PORT if not found or found["port"] is None else parse_number(found["port"], 1, 65535)
     if not name or name[0] in " \t,/" or port is None:
-        raise Misuse(f"{printable(word)} is no ADDRESS, ADDRESS:PORT or [IPV6]:PORT")
+        raise Misuse(f"{printable(word)} is not an ADDRESS, ADDRESS:PORT or [IPV6]:PORT")
     return Address(name, port)
 
 
@@ -59,7 +59,8 @@ def resolve(a: Address) -> Address:
         found = socket.getaddrinfo(a.host, None, type=socket.SOCK_STREAM)[0][4]
         return Address(socket.getnameinfo(found, socket.NI_NUMERICHOST)[0], a.port)
     except (OSError, UnicodeError) as why:
-        raise Failure(f"{printable(a.host)} is no address and no host's name: {why.args[-1]}") \
+        raise Failure(f"{printable(a.host)} is neither an address nor a host's name: "
+                      f"{why.args[-1]}") \
             from None
 
 
@@ -281,7 +282,7 @@ END = "# END RECORD"
 LOCK, LOCK_HELD = "/run/lock/iscsi/lock", "/run/lock/iscsi/lock.write"
 Settings = dict[str, "str | None"]  # of a record; None: the record does not have it
 # Of a word from the network or a file that becomes one of commands, and a part of paths.
-plain = rule((r"(?![-.])[!-~]{1,223}", "is no plain word"),
+plain = rule((r"(?![-.])[!-~]{1,223}", "is not a plain word"),
              (r"[^,/*?[\\]*", "has one of ,/*?[ and backslash in it"))
 
 

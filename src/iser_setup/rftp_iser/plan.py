@@ -48,13 +48,13 @@ plan_fault = rule(*_STORE, (rf".*(?<!\{LIO_SUFFIX})",
                             f"ends in {LIO_SUFFIX}, which is for files beside the plan's"))
 
 attribute_fault = rule(
-    ("[a-z0-9_]{1,64}", "is no attribute's name: those have lower case letters, digits and '_'"),
+    ("[a-z0-9_]{1,64}", "is not an attribute's name, of lower case letters, digits and '_'"),
     missing="is an attribute without a name")
 
 serial_fault = rule(("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-                     "is no UUID in lower case, as 6d9f1f6e-5a0c-4a5e-9d0b-3f1a2b4c5d6e"))
+                     "is not a UUID in lower case, as 6d9f1f6e-5a0c-4a5e-9d0b-3f1a2b4c5d6e"))
 
-interface_fault = rule(("[!-.0-~]+", "is no network interface's name"))
+interface_fault = rule(("[!-.0-~]+", "is not a network interface's name"))
 
 user_fault = rule(
     (r"(?!.*,)[!-~]*", "has a blank, a comma or a character beyond ASCII"),
@@ -75,7 +75,7 @@ _IQN = (
     ("[a-z0-9.:-]{,223}", "is not of lower case letters, digits, '-', '.' and ':', up to 223"),
     (rf"iqn\.[0-9]{{4}}-(0[1-9]|1[0-2])\.{_LABEL}(\.{_LABEL})*(:.+)?"
      r"|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}){1,2}",
-     "is no iSCSI name, as iqn.2026-01.org.example:disk, or eui. or naa. and hexadecimal digits"),
+     "is not an iSCSI name, as iqn.2026-01.org.example:disk, or eui. or naa. and hex digits"),
     (r"(?!iqn).*|.{12}[^:.]*\..*",
      "has a domain without a dot: LIO takes \"org.example\", not \"example\""))
 iqn_fault = rule(*_IQN)
@@ -88,7 +88,7 @@ def address_fault(text: str) -> str:
     try:
         ip = ipaddress.ip_address(text)
     except ValueError:
-        return "is no numerical address" if text else MISSING
+        return "is not a numerical address" if text else MISSING
     six = ip.version == 6
     usual = socket.inet_ntop(socket.AF_INET6 if six else socket.AF_INET, ip.packed)
     return first_fault((
@@ -107,7 +107,7 @@ def settings(**taken: str) -> Callable[[dict[str, Any]], str]:
             good = type(value) is int and 0 <= value <= ATTRIBUTE_MOST  # a bool is an int, too
             wrong = attribute_fault(name) or first_fault((
                 (name in taken, f"is decided by {taken.get(name)}"),
-                (not good, f"is no number up to {ATTRIBUTE_MOST}")))
+                (not good, f"is not a number up to {ATTRIBUTE_MOST}")))
             if wrong:
                 return f"has \"{printable(name)}\", which {wrong}"
         return ""
@@ -159,7 +159,7 @@ class Store:
                "node is missing: a tmpfs needs the node that has its memory")
         yield block and self.size, "size is there, but a block device is served whole"
         yield not block and self.size < SIZE_LEAST, "size is missing, or less than 1 MiB"
-        yield self.size % unit, f"size is no multiple of {unit} bytes"
+        yield self.size % unit, f"size is not a multiple of {unit} bytes"
         yield ramdisk and self.path, "path is there, but a ramdisk has none"
         yield not ramdisk and not self.path, "path is missing"
         yield too_long, f"path \"{self.path}\" {too_long}"
@@ -238,7 +238,7 @@ class Plan:
         for at, s in ((f"targets[{n}].luns[{k}]", s) for n, t in enumerate(self.targets)
                       for k, s in enumerate(t.stores)):
             for key, value in (("name", s.name), ("serial", s.serial), ("path", s.path)):
-                yield value and (key, value) in seen, f"{at}.{key} \"{value}\" is there twice"
+                yield value and (key, value) in seen, f"{at}.{key} \"{value}\" is listed twice"
                 seen.add((key, value))
             yield (not mounts.isdisjoint(map(str, PurePosixPath(s.path).parents)),
                    f"{at}.path \"{s.path}\" is beneath another store's tmpfs")
@@ -250,7 +250,7 @@ def parse(text: str, name: str) -> Plan:
     with at_place(name):
         version = value.get(VERSION_KEY) if isinstance(value, dict) else None
         refuse(version != FORMAT_VERSION, "this",
-               f"is no plan of this format: {VERSION_KEY} is not {FORMAT_VERSION}")
+               f"is not a plan of this format: {VERSION_KEY} is not {FORMAT_VERSION}")
         plan: Plan = read_object(Plan, value, "")
     return plan
 

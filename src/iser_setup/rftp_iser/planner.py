@@ -46,7 +46,7 @@ def _store_of(kind: str, value: str, at: str) -> Store:
         refuse(not number, at, "has no size behind it, as 100G", path)
         checked(plan.path_fault, path, at)
     size = parse_size(number) or 0
-    refuse(size < plan.SIZE_LEAST, at, "is no size of 1 MiB or more, as 4G is", number)
+    refuse(size < plan.SIZE_LEAST, at, "is not a size of 1 MiB or more, as 4G is", number)
     return Store(kind=kind, size=size, path=path)
 
 
@@ -118,9 +118,9 @@ class Spec:
             checked(plan.iqn_fault, name, at or kind)
             return self.initiators.setdefault(name, InitiatorSpec(name))
         refuse(kind != "node" or not name, f"[{printable(head)}]",
-               "is none of [plan], [node N], [node *], [initiator IQN]")
+               "must be [plan], [node N], [node *] or [initiator IQN]")
         node: Any = EACH if name == "*" else parse_number(name, 0, NODE_MOST)
-        refuse(node is None, at or kind, "is no node's number, nor *", name)
+        refuse(node is None, at or kind, "is not a node's number, nor *", name)
         return self.nodes.setdefault(node, NodeSpec(node))
 
 
@@ -132,7 +132,7 @@ def put(section: Any, key: str, value: str, at: str = "") -> None:
         return
     known = fields(section).get(key)
     if not known:
-        raise Failure(f"\"{printable(key)}\" is no key of this section")
+        raise Failure(f"\"{printable(key)}\" is not a key of this section")
     if key == "portal" and section.node == EACH and value != "auto":
         raise Failure("a portal belongs into the section of its node, as [node 0]")
     how, old = known.metadata, getattr(section, known.name)
@@ -160,7 +160,7 @@ def add_text(spec: Spec, lines: str, name: str) -> None:
                 refuse(not section, f"\"{printable(key)}\"", "is in no section, as [plan] is one")
                 put(section, key, re.sub('^"(.*)"$', r"\1", value))
             else:
-                refuse(line, "the line", "is no KEY = VALUE (\"\" is an empty one), and no "
+                refuse(line, "the line", "is not a KEY = VALUE (\"\" is an empty one), and no "
                        "comment, which begins with #", line)
 
 
@@ -173,7 +173,7 @@ def _add_option(spec: Spec, name: str, value: str) -> None:
         value = os.path.join(os.getcwd(), value)  # a plan is read elsewhere, too
     if name == "node":
         spec.only = parse_ids(value) or set()
-        refuse(not spec.only, at, "is no list of nodes, as 0,2-3", value)
+        refuse(not spec.only, at, "is not a list of nodes, as 0,2-3", value)
     elif name == "initiator":
         spec.section(f"initiator {value}", at)
     elif name in ("chap", "mutual-chap"):
@@ -184,7 +184,7 @@ def _add_option(spec: Spec, name: str, value: str) -> None:
                 put(i, key, value, at)
     elif name == "portal":
         node, equals, value = value.partition("=")
-        refuse(not equals, at, "is no NODE=ADDRESS", node)
+        refuse(not equals, at, "is not a NODE=ADDRESS", node)
         put(spec.section(f"node {node}", at), name, value, at)
     elif name in fields(Spec):
         put(spec, name, value, at)
@@ -299,7 +299,7 @@ def _check(spec: Spec, host: Host) -> Iterator[str]:
            "one (its /etc/iscsi/initiatorname.iscsi has it), --open lets in all hosts")
     refuse(not spec.nodes, "no storage", "is named: --tmpfs, --file, --block or --ramdisk do so")
     for node in [*sorted(spec.only), *(n for n in spec.nodes if n != EACH)]:
-        refuse(node not in host.nodes, f"there is no node {node} here, but", format_ids(host.nodes))
+        refuse(node not in host.nodes, f"there is no node {node}, but", format_ids(host.nodes))
     for s in (s for s in spec.node(EACH).stores if not s.forgets):
         path, absent = printable(s.path), host.locations[s.path].absent
         refuse(absent and s.kind == "block", f"{path}:", absent)
@@ -345,7 +345,7 @@ def make(asked: Spec, host: Host) -> tuple[Plan, list[str]]:
 
 def _doubts(host: Host, t: Target) -> Iterator[str]:
     if t.node not in (NODE_UNKNOWN, *host.nodes):
-        yield f"{t.iqn} is for node {t.node}, which is not there"
+        yield f"{t.iqn} is for node {t.node}, which is missing"
     if t.open:
         yield f"{t.iqn} is open: any host may log in, read and write; --initiator limits that"
     if len(t.initiators) > 1:
@@ -410,7 +410,7 @@ def _made(o: Options) -> tuple[plan.Plan, list[str]]:
     # Renaming a file into place would remove a link or a device.
     if o.out is not None and os.path.lexists(o.out) and not (
             o.force and os.path.isfile(o.out) and not os.path.islink(o.out)):
-        raise Failure(f"{printable(o.out)} is there already; --force writes over it, if it is a "
+        raise Failure(f"{printable(o.out)} exists; --force writes over it, if it is a "
                       "file and no link")
     secrets = [secret_file(asked, p.name, i.name, mutual) for i in asked.initiators.values()
                for secret, mutual in ((i.chap_secret, False), (i.mutual_secret, True))

@@ -47,7 +47,7 @@ class State:
     # Directories and files, in their order.
     made: list[str] = member(list, rule=lambda given: "" if all(
         isinstance(path, str) and not plan.path_fault(path) for path in given) else
-        "has an entry that is no path")
+        "has an entry that is not a path")
     irqs: list[Irq] = member(list, of=Irq)  # of this boot
     lock: int = -1  # a descriptor; child processes have the lock, too
 
@@ -96,11 +96,16 @@ def directory(given: str | None) -> str:
     return given or os.environ.get("RFTP_ISER_STATE") or DEFAULT_DIR
 
 
+def no_plan(name: str | None = None) -> str:
+    return (f"{printable(name)}: no such plan was applied here" if name else
+            "no plan was applied here")
+
+
 def read(given: str | None, name: str) -> State:
     """A plan that was never applied is a State without plans. Failure; its cause is the OSError
     when the file cannot be read."""
     if plan.plan_fault(name):
-        raise Failure(f"\"{printable(name)}\" is no plan's name: it {plan.plan_fault(name)}")
+        raise Failure(f"\"{printable(name)}\" is not a plan's name: it {plan.plan_fault(name)}")
     state = State(directory(given), name)
     try:
         text = read_text(state.file, STATE_MOST)

@@ -38,7 +38,7 @@ def look(given: str | None, name: str | None, unseen: list[str]) -> Seen:
                 found.append(state.read(given, each))
     found = [s for s in found if s.plan]
     if name is not None and not found:
-        raise Failure(f"{printable(name)}: no plan of this name was applied here")
+        raise Failure(state.no_plan(name))
     items = host.read()
     machine = host.read_host(s.path for _, s in host.under(items, "store")
                              if s.path and os.path.exists(s.path))
@@ -93,7 +93,7 @@ def _target(seen: Seen, t: plan.Target) -> tuple[Object, list[str]]:
                    "node": None if t.node == NODE_UNKNOWN else t.node}
     head = f"target {t.iqn}" + ("" if t.node == NODE_UNKNOWN else f" for node {t.node}")
     if not there:
-        return out, [f"{head}: is not there"]
+        return out, [f"{head}: is missing"]
     enabled, initiators = ("enabled", t.iqn) in items, []
     portals = [_portal(seen, key, iser) for key, iser in host.under(items, "portal", t.iqn)]
     rows = [("portal", text) for _, text in portals]

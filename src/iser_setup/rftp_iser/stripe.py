@@ -141,7 +141,7 @@ def is_whole(kind: str, members: Sequence[Member]) -> bool:
     if any(m.id != first.id for m in members) or first.id and first.of != len(members):
         of = dict.fromkeys(f"{printable(m.name)} of {m.of or 'another kind'}" if m.id else "none"
                            for m in members)
-        raise Failure(f"the {len(members)} disks are not the disks of one {kind} stripe (RAID 0), "
+        raise Failure(f"these are not the disks of one {kind} stripe (RAID 0), "
                       f"but of: {', '.join(of)}: log in to all targets of one stripe")
     return first.id != ""
 

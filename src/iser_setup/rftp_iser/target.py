@@ -135,7 +135,7 @@ def _file(d: Difference, stop: Stop | None) -> None:
     with at_place(f"{path}, of {d.to} bytes"), open(path, "r+b", buffering=0, opener=lambda
             path, flags: os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise Failure("is no regular file")
+            raise Failure("is not a regular file")
         if d.was is not None and d.to < d.was:
             file.truncate(d.to)
         for at in range(d.was or 0, d.to, PIECE):
@@ -177,9 +177,9 @@ def _change_store(plugin: str, name: str, to: host.Store | None) -> None:
         serial = to.serial or None
         there = os.stat(to.path) if plugin == "fileio" else None
         if there and not stat.S_ISREG(there.st_mode):
-            raise Failure(f"{to.path} is no regular file")
+            raise Failure(f"{to.path} is not a regular file")
         if there and there.st_size != to.size:
-            raise Failure(f"{to.path} is there already, of {there.st_size} bytes and not "
+            raise Failure(f"{to.path} exists, of {there.st_size} bytes and not "
                           f"{to.size}: remove it, or have the plan say its size")
         # Two users would destroy each other's data.
         users = {f"the back store fileio/{key[2]}": other.path

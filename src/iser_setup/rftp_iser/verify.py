@@ -77,7 +77,7 @@ def _judge_shared(j: Judge) -> None:
     items = j.seen.items
     j.about = f"plan {j.plan.name}"
     if j.state.applying:
-        j.judge("unfinished", False, "an apply of it was ended in its midst, or goes on now",
+        j.judge("unfinished", False, "an apply of it was ended in its midst, or is running now",
                 AGAIN + ", or remove it")
     if j.state.restarted:
         j.judge("restarted", False, "this host was restarted since it was applied: the data of "
@@ -126,7 +126,7 @@ def _judge_item(j: Judge, key: Key, was: Any, to: Any) -> None:
     elif kind == "portal" and was not in (None, to):
         check = "iser"
     if was is None:
-        j.judge(check, False, "is not there")
+        j.judge(check, False, "is missing")
     elif kind == "target":
         j.judge(check, True, "is there")  # its attributes are items, too
     else:
@@ -366,8 +366,7 @@ def run(args: Options) -> int:
                         j.io_failed.append(f"portal {p.address} port {p.port} of {t.iqn}: {why}")
                         stop.check()
             if not done and not unseen:
-                raise Failure(f"{printable(name)}: no plan of this name was applied here" if name
-                              else "no plan was applied here")
+                raise Failure(state.no_plan(name))
         except Failure as why:
             error = str(why)
         plans = [j.to_json() for j in done]

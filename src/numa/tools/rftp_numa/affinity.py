@@ -184,7 +184,7 @@ COMMAND = Command("affinity", "Measure a disk from its own and from another node
 def measure(o: Options, stop: Stop) -> dict[str, Any]:
     misuse_if(
         (not o.path, "--path is missing: a directory on the disk, or a file or disk to read"),
-        (o.block % 512, "--block takes whole sectors of 512 bytes"),
+        (o.block % 512, "--block must be whole sectors of 512 bytes"),
         (o.size // o.jobs < o.block, "--size has less than one --block for each of --jobs"),
         (o.remote_node is not None and o.remote_node == o.device_node,
          "--remote-node and --device-node are the same"))
@@ -227,7 +227,8 @@ def measure(o: Options, stop: Stop) -> dict[str, Any]:
     if not_direct:
         warn(f"{path}: no direct I/O ({not_direct}): it goes through the page cache")
     seconds = o.runs * len(places) * o.seconds
-    say(f"{o.runs} runs of {len(places)} placements, {seconds // 60}:{seconds % 60:02} minutes")
+    say(f"placements: {len(places)}, runs of each: {o.runs}, "
+        f"{seconds // 60}:{seconds % 60:02} minutes")
     direct = not o.buffered and not not_direct
     results: list[list[Result]] = [[] for _ in places]
     for turn in range(o.runs):

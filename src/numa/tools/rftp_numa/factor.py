@@ -66,7 +66,7 @@ def set_term(event: Event, pmu: str, term: str) -> None:
     place = f"{pmu}/{printable(name)}/"
     word = word.lower() if equals else "1"
     if not re.fullmatch("0x[0-9a-f]{1,16}|[0-9]{1,20}", word):
-        raise Failure(f"{place}: \"{printable(word)}\" is no number")
+        raise Failure(f"{place}: \"{printable(word)}\" is not a number")
     value = int(word, 16 if word.startswith("0x") else 10)
     # The whole field, which any PMU has, has no format in sysfs.
     form = name + ":0-63" if re.fullmatch("config[12]?", name) else first_line(pmu, "format", name)
@@ -88,7 +88,7 @@ def parse_event(word: str) -> list[Event]:
     for it) or "uncore_upi_*/event=2/" (all such PMUs). Failure."""
     found = re.fullmatch("([^./][^/]*)/([^/]+)/", word)
     if not found:
-        raise Failure(f"\"{printable(word)}\" is no event: PMU/EVENT/ or PMU/TERM=VALUE,.../ is")
+        raise Failure(f"\"{printable(word)}\" is not an event, PMU/EVENT/ or PMU/TERM=VALUE,.../")
     events = []
     for pmu in fnmatch.filter(by_number(), found[1]):
         number, cpus = first_line(pmu, "type"), first_line(pmu, "cpumask")
@@ -153,7 +153,7 @@ def walk(cpu: int, node: int, bytes: int, runs: int, counts: Sequence[Sequence[E
 def find_events(snoop: str | None, missing: list[dict[str, str]]) -> dict[str, list[Event]]:
     """By COUNTS, without those that cannot be counted; those and the reasons go to missing. Each is
     opened once, to see that. snoop: the traffic's event; None: one with a snoop's name, else loads
-    from other nodes. Failure: snoop is no event."""
+    from other nodes. Failure: snoop is not an event."""
     traffic = parse_event(snoop) if snoop is not None else find_snoops()
     if not traffic:
         missing.append({"event": "snoops", "why": "no PMU in sysfs has an event of that name"})

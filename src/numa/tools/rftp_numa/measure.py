@@ -142,7 +142,7 @@ def measure(o: Options) -> list[dict[str, Any]]:
         except Failure as failure:
             why = failure
             if len(ids) > 1:
-                warn(f"node {id} is no target: {why}")
+                warn(f"node {id} is not a target: {why}")
             continue
         targets.append(_copy(plan, f"target {turn} of {len(ids)}, "))
         machine = read_machine()  # its free memory has changed

@@ -138,9 +138,10 @@ def parse_shares(words: str) -> list[tuple[int, float]]:
     for word in words.split(","):
         found = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9}(\.[0-9]{0,4})?)", word, re.ASCII)
         if not found or int(found[1]) > NODE_MOST:
-            raise Misuse("shares are NODE:PERCENT,..., as 2:50,0:50, not", words)
+            raise Misuse("shares must be NODE:PERCENT,..., as 2:50,0:50, "
+                         f"not \"{printable(words)}\"")
         if int(found[1]) in shares:
-            raise Misuse(f"node {int(found[1])} has two shares", words)
+            raise Misuse(f"node {int(found[1])} is listed twice", words)
         shares[int(found[1])] = round(float(found[2]) * 10000)
     if sum(shares.values()) != 1000000:
         raise Misuse(f"the shares are {sum(shares.values()) / 10000:g} percent in sum, not 100",
@@ -231,7 +232,7 @@ def gnuplot(script: Sequence[str]) -> str:
         done = run(["gnuplot", "-d", "-"], stop, given="\n".join([*script, ""]))
     if done.status:
         why = printable(done.err.lstrip(" \t\r\n^").split("\n")[0])
-        raise Failure(f"gnuplot could not draw it, status {done.status}{why and ': ' + why}")
+        raise Failure(f"gnuplot cannot draw it, status {done.status}{why and ': ' + why}")
     if not done.out:
         raise Failure("gnuplot made no picture")
     return done.out
@@ -336,11 +337,11 @@ def main() -> None:
          "--from measures nothing: no --threads, --size, --copies, --rounds"),
         (not measured and (o.save is not None or o.install),
          "--from has nothing to --save or --install"),
-        (o.save is not None and o.install, "either --save or --install"),
+        (o.save is not None and o.install, "--save and --install exclude each other"),
         (o.sysfs is not None and measured, "--sysfs, another machine's, goes with --from"),
         (o.op and not o.predict, "--op goes with --predict"),
         (o.plot is not None and not re.fullmatch(r"(?is).+\.(png|svg)", o.plot),
-         "--plot takes the name of a picture, FILE.png or FILE.svg"))
+         "--plot must be the name of a picture, FILE.png or FILE.svg"))
     shares = parse_shares(o.predict) if o.predict else []
     machine = read_machine(o.sysfs)
     kept = None if measured else read_model(o.from_, o.sysfs)

@@ -64,7 +64,7 @@ def _read(value: Any, place: str, kind: Kind, shape: tuple[int, ...] = ()) -> An
     if shape:
         refuse(not isinstance(value, list), place, "must be a list")
         refuse(len(value) != shape[0], place,
-               f"has {len(value)} entries, but there are {shape[0]} nodes")
+               f"must have one entry for each node: {shape[0]}, not {len(value)}")
         return [_read(one, f"{place}[{i}]", kind, shape[1:]) for i, one in enumerate(value)]
     if value is None and "_limit" in place:
         return math.inf
@@ -87,7 +87,7 @@ def read_problem(path: str) -> tuple[Problem, set[str]]:
         refuse(not isinstance(nodes, list) or not 1 <= len(nodes) <= NODES, "nodes",
                f"must be a list of 1 to {NODES} numbers of nodes")
         for i, node in enumerate(_read(nodes, "nodes", NODE, (len(nodes),))):
-            refuse(node in nodes[:i], f"nodes[{i}]:", f"{node} is there twice")
+            refuse(node in nodes[:i], f"nodes[{i}]:", f"{node} is listed twice")
         p = Problem([int(node) for node in nodes])
         for key, kind in FIELDS.items():
             if key in obj:
@@ -137,11 +137,12 @@ def _set_data(p: Problem, option: str) -> None:
         number, _, size = word.partition(":")
         node, amount = parse_number(number, 0, 1 << 31), parse_size(size)
         if node is None or amount is None:
-            raise Misuse(f"--data takes NODE:SIZE,... as 0:100G,1:50G, not {printable(word)}")
+            raise Misuse("--data must be NODE:SIZE,... as 0:100G,1:50G, "
+                         f"not \"{printable(word)}\"")
         if node not in p.ids:
             raise Misuse(f"--data: node {node} is not among the nodes of the problem")
         if node in sizes:
-            raise Misuse(f"--data: node {node} is there twice")
+            raise Misuse(f"--data: node {node} is listed twice")
         sizes[node] = amount
     p.data[:] = [sizes.get(node, 0) for node in p.ids]
 
@@ -155,7 +156,7 @@ def _set_cards(p: Problem, machine: Machine, option: str | None) -> None:
         nic, why = nics.get(name, Nic()), ""
         node = machine.only_node(nic.node)
         if names.count(name) > 1:
-            why = f"{name} is there twice"
+            why = f"{name} is listed twice"
         elif name not in nics:
             why = f"there is no network interface {name} (rftp-numa topo lists them)"
         elif node not in p.ids:
@@ -317,7 +318,7 @@ def main() -> None:
     if not o:
         return
     if o.problem is None and o.data is None:
-        raise Misuse("plan wants --problem FILE, or by the I/O model, --data NODE:SIZE,...")
+        raise Misuse("plan needs --problem FILE, or by the I/O model, --data NODE:SIZE,...")
     if NO_SCIPY:
         raise Failure(f"no SciPy 1.6 or later ({NO_SCIPY}): install the package python3-scipy")
     with Watch(obey=False) as watch:

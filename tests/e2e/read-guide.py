@@ -10,9 +10,10 @@
 #   programs         the programs, with their commands, that "options" checks
 #   texts SRC        quoted messages that match no string in SRC's sources
 #   links TOP        missing files and sections of manual pages
-import ast, os, re, shlex, sys
+import os, re, shlex, sys
 
 from markdown import blocks as blocks_of
+from messages import messages
 
 PROGRAMS = ("rftp", "rftpd", "rftp-iser", "rftp-numa")
 WITH_COMMANDS = ("rftp", "rftp-iser", "rftp-numa")
@@ -139,36 +140,6 @@ def wrong_options(directory):
 
 # ---- messages ------------------------------------------------------------------------
 
-def c_strings(source):
-    """Yields the strings of a C source, with adjacent ones joined."""
-    source = re.sub(r'"\s*\n?\s*(?:PRIu64|PRId64)\s*\n?\s*"', "%s", source)
-    source = re.sub(r'(?<!\\)"\s+"', "", source)
-    for match in re.finditer(r'"((?:[^"\\\n]|\\.)*)"', source):
-        yield match[1].replace('\\"', '"').replace("\\n", "")
-
-
-def python_string(node):
-    """Turns an expression into a printf format: "%s" for each part that is not constant."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.JoinedStr):
-        return "".join(map(python_string, node.values))
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return python_string(node.left) + python_string(node.right)
-    return "%s"
-
-
-def strings(top):
-    """Yields the strings in the sources."""
-    for folder, _, names in os.walk(top):
-        for name in names:
-            path = os.path.join(folder, name)
-            if name.endswith((".c", ".h")):
-                yield from c_strings(open(path).read())
-            elif name.endswith(".py"):
-                yield from map(python_string, ast.walk(ast.parse(open(path).read())))
-
-
 # A conversion of printf(3). Its value is not compared.
 CONVERSION = re.compile(r"(%[-+ #0-9.*]*(?:hh|h|ll|l|z)?[a-zA-Z%])")
 
@@ -196,7 +167,7 @@ def quoted():
 
 
 def strange_texts(top):
-    known = set(strings(top))
+    known = {m.text.replace("\n", "") for m in messages(top)}
     for said, whole in quoted():
         if whole:
             good = any(fits(said, template) for template in known)

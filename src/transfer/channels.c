@@ -92,7 +92,7 @@ int xfer_say_lost(struct xfer *x, bool peer)
 		log_warn("data channel %u is lost: %s", i, lost_why(error));
 		if (x->npaths > 1 && path < x->npaths && !atomic_load(&x->paths[path]->alive) &&
 		    !xfer_all_down(x))
-			log_warn("path %u has no channel left; the others go on", path);
+			log_warn("path %u has no channel left; the others continue", path);
 		if (peer && error != CHANNEL_GIVEN_UP) {
 			struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 

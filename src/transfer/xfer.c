@@ -271,7 +271,7 @@ void xfer_control_failed(struct xfer *x, int r)
 	case -EPIPE:
 	case -ECONNRESET:
 	case 0:
-		xfer_fail(x, -EPIPE, "the other side closed the connection");
+		xfer_fail(x, -EPIPE, "%s", net_reason(-EPIPE));
 		break;
 	case -ETIMEDOUT:
 		/* Without the abort, a thread that writes to the silent peer would wait for

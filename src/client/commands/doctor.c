@@ -108,7 +108,7 @@ static bool check_port(struct doctor *d, const struct url *p)
 		fd = tcp_connect(host, port, signals_fd(), PORT_MS, &e);
 		good += fd >= 0;
 		if (fd >= 0) {
-			say(d, OK, "path", "port", NULL, "%s port %u answers", host, port);
+			say(d, OK, "path", "port", NULL, "there is an answer from %s port %u", host, port);
 			close(fd);
 			continue;
 		}
@@ -270,9 +270,9 @@ static void check_ways(struct doctor *d, struct server *s)
 		    "no card tells its speed", have);
 	else if (flight < need)
 		say(d, WARNING, "path", "memory", d->agreement.capped ? d->agreement.capped :
-		    "--memory SIZE", "%s in flight, but speed times RTT is %s", have, want);
+		    "--memory SIZE", "%s in flight are less than speed times RTT, %s", have, want);
 	else
-		say(d, OK, "path", "memory", NULL, "%s in flight, speed times RTT is %s", have, want);
+		say(d, OK, "path", "memory", NULL, "%s in flight are enough: speed times RTT is %s", have, want);
 }
 
 /* The speed of the slower card of the path, in Mbit/s; 0: not known. */

@@ -91,7 +91,7 @@ static void check_rdma(struct doctor *d, const struct side *s)
 	if (!o && strstr(text_of(fact(s->facts, "host", 0), "features"), "+rdma"))
 		say(d, OK, s->name, "RDMA", NULL, "no RDMA device: data goes over TCP");
 	else if (!o)
-		say(d, OK, s->name, "RDMA", NULL, "built without RDMA: data goes over TCP");
+		say(d, OK, s->name, "RDMA", NULL, "this build has no RDMA: data goes over TCP");
 	for (size_t i = 0; (o = fact(s->facts, "rdma", i)); i++) {
 		const json_t *gids = json_object_get(o, "gids"), *gid;
 		CLEANUP_FREE char *device = strdup(text_of(o, "device"));
@@ -184,7 +184,7 @@ static void check_memory(struct doctor *d, const struct side *s)
 		say(d, WARNING, s->name, "huge pages", "sysctl -w vm.nr_hugepages=1024",
 		    "none are reserved, and transparent ones are off");
 	else
-		say(d, UNKNOWN, s->name, "huge pages", NULL, "this kernel does not tell");
+		say(d, UNKNOWN, s->name, "huge pages", NULL, "the kernel does not tell");
 }
 
 static void check_processors(struct doctor *d, const struct side *s)

@@ -333,7 +333,7 @@ static int site_facts(struct ftp_session *s, char *arg)
 	CLEANUP_FREE char *path = *arg ? ftp_session_path(s, arg) : NULL;
 
 	if (*arg && !path)
-		return ftp_session_reply(s, 451, "Out of memory");
+		return ftp_session_reply(s, 451, "%s", NO_MEMORY);
 	return s->c->facts(s->c->arg, s, path);
 }
 

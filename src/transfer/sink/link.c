@@ -89,11 +89,11 @@ static const char *put_link_why(int r, bool keep_old)
 	if (r == -EINVAL)
 		return PART_NAME_WHY;
 	if (r == -EBUSY)
-		return "another transfer is writing it";
-	return r == -EEXIST && keep_old ? "exists, and may not be replaced" : strerror(-r);
+		return PART_BUSY_WHY;
+	return r == -EEXIST && keep_old ? PART_KEPT_WHY : strerror(-r);
 }
 
-/* Make the hard link f to l, whose state is known. */
+/* Make the hard link f to l. The state of l is known. */
 static void make_hardlink(struct sink *s, struct sink_file *f, struct linkable *l,
 			  enum link_state state, struct jobs *later)
 {
@@ -249,10 +249,10 @@ static void link_attributes(struct sink *s, int dfd, struct sink_file *f)
 	/* Some filesystems store neither owner nor times of links. */
 	r = flags & BULK_F_OWNER ? fd_chown(fd, f->meta.uid, f->meta.gid) : 0;
 	if (r)
-		log_debug("%s: owner not set: %s", printable(f->name), strerror(-r));
+		sink_not_set(f->name, "owner", r);
 	r = flags & BULK_F_TIMES ? fd_utimens(fd, t) : 0;
 	if (r)
-		log_debug("%s: times not set: %s", printable(f->name), strerror(-r));
+		sink_not_set(f->name, "times", r);
 }
 
 void sink_file_symlink(struct sink *s, struct sink_file *f, const char *target)

@@ -160,7 +160,7 @@ static bool sink_refuses(struct sink *s, struct sink_file *f)
 	if (!s->x.c->keep_old || s->discard || s->stream || entry_look(f, &st))
 		return false;
 	path = sink_file_path(f);
-	sink_file_failed(s, f, -EPERM, "%s: exists, and may not be replaced",
+	sink_file_failed(s, f, -EPERM, "%s: " PART_KEPT_WHY,
 			 printable(path ? path : f->name));
 	return true;
 }

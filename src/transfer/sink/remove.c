@@ -302,7 +302,7 @@ static void remove_names(struct prune_run *p, int fd)
 
 		if (!rel || asprintf(&path, "%s%s", d->path, name) < 0) {
 			path = NULL;
-			xfer_fail(&p->s->x, -ENOMEM, "out of memory");
+			xfer_fail(&p->s->x, -ENOMEM, NO_MEMORY);
 			return;
 		}
 		p->in_the_way = d->names[at] == MARK_IN_THE_WAY;
@@ -345,9 +345,9 @@ static void run_dir(struct prune_run *p)
 	fd_chmod(fd, st.st_mode & 07777);
 	r = p->s->x.c->request.flags & BULK_F_TIMES ? fd_utimens(fd, t) : 0;
 	if (r)
-		log_debug("times of a directory not set: %s", strerror(-r));
+		sink_not_set(d->path, "times", r);
 	if (p->s->sync && sync_dir(fd))
-		log_warn("a directory could not be synced");
+		sink_dir_unsynced(d->path);
 }
 
 static void run_all(struct prune_run *p)
@@ -366,7 +366,7 @@ void prune_run(struct sink *s)
 	if (!s->prune.on || !s->prune.first || xfer_failed(&s->x))
 		goto end;
 	if (!p.told) {
-		xfer_fail(&s->x, -ENOMEM, "out of memory");
+		xfer_fail(&s->x, -ENOMEM, NO_MEMORY);
 		goto end;
 	}
 	/* After a failure the client warns that nothing is removed. */
@@ -382,9 +382,10 @@ void prune_run(struct sink *s)
 		run_all(&p);
 		p.count_only = false;
 		if (p.names > most)
-			xfer_fail(&s->x, -E2BIG, "--delete would remove %llu names, more than "
+			xfer_fail(&s->x, -E2BIG, "--delete would remove %llu name%s, more than "
 				  "--max-delete %llu: none was removed",
-				  (unsigned long long)p.names, (unsigned long long)most);
+				  (unsigned long long)p.names, plural(p.names),
+				  (unsigned long long)most);
 		p.names = 0;
 	}
 	run_all(&p);

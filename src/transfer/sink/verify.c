@@ -341,7 +341,7 @@ void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enu
 	if (r.sum)
 		report_file(s, &r);
 	else if (!due)
-		xfer_fail(&s->x, -ENOMEM, "out of memory");
+		xfer_fail(&s->x, -ENOMEM, NO_MEMORY);
 }
 
 static int sink_sum(struct sink *s, uint64_t id, const char *hex)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of commands, their exit statuses, and the function that runs a command. */
 #include "client/client.h"
-#include "client/glob.h"
+#include "client/names.h"
+#include "client/server.h"
 
 #include <stdarg.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Handles the events of transfers: prints them as the options say, draws the progress line, and
- * adds up the results. */
+/* Handles the events of transfers: prints them as the options say, and draws the progress line. */
 #include "client/report.h"
 
 #include "client/manifest.h"
@@ -20,206 +19,6 @@ enum { LINE_MAX_BYTES = 512, DEFAULT_WIDTH = 80 };
 #define PLAIN_EVERY_NS 10000000000ull  /* interval of lines if stderr is not a terminal */
 #define SMOOTH_SECONDS 3.0
 #define CLEAR_LINE "\r\033[K"
-#define SLOWEST_FROM_NS 1000000000ull
-
-/* ---- sums and events ---- */
-
-void totals_add(struct totals *t, const struct transfer_result *r)
-{
-	uint32_t n = t->nchannels + r->nchannels;
-	uint64_t *bytes = reallocarray(t->channel_bytes, n ? n : 1, sizeof(*bytes));
-
-	if (!bytes) {
-		log_warn(NO_MEMORY ": the summary is not complete");
-		return;
-	}
-
-	memcpy(bytes + t->nchannels, r->channel_bytes, r->nchannels * sizeof(*bytes));
-	t->channel_bytes = bytes;
-	t->nchannels = n;
-	t->agreement = r->agreement;
-	t->agreed = true;
-	t->bytes += r->bytes;
-	t->files += r->files;
-	t->failed += r->failed;
-	t->skipped += r->skipped;
-	t->resumed += r->resumed;
-	t->corrected += r->corrected;
-	for (int i = 0; i < STAGES; i++)
-		t->stages[i] += r->stages[i];
-	t->rtt_ns = r->rtt_ns;
-	t->blocks += r->local.blocks > r->remote.blocks ? r->local.blocks : r->remote.blocks;
-	t->removed += r->removed;
-	t->removed_bytes += r->removed_bytes;
-	t->left_out += r->local.left_out + r->remote.left_out; /* only the source counts these */
-	t->cpu_local_ns += r->local.cpu_ns;
-	t->cpu_remote_ns += r->remote.cpu_ns;
-	t->wall_ns += r->wall_ns;
-	t->channels_lost += r->channels_lost;
-	t->fell_back |= r->fell_back;
-}
-
-void totals_clear(struct totals *t)
-{
-	free(t->channel_bytes);
-	memset(t, 0, sizeof(*t));
-}
-
-double totals_rate(const struct totals *t)
-{
-	return t->wall_ns ? (double)t->bytes * 1e9 / (double)t->wall_ns : 0;
-}
-
-static json_t *json_number(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
-
-static const char *op_name(const struct agreement *a)
-{
-	return a->op == OP_READ ? "read" : "write";
-}
-
-json_t *event_started(const struct agreement *a)
-{
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:i, s:I, s:I, s:I, s:I}",
-			 "event", "started",
-			 "transport", transport_name(a->transport),
-			 "op", op_name(a),
-			 "prot", prot_name(a->prot),
-			 "ack", ack_name(a->ack),
-			 "crc", a->crc,
-			 "paths", a->paths,
-			 "channels", a->channels_first,
-			 "channels_most", a->channels,
-			 "block", (json_int_t)a->block,
-			 "inflight", (json_int_t)a->inflight,
-			 "pool_source", (json_int_t)agreement_pool(a, true),
-			 "pool_sink", (json_int_t)agreement_pool(a, false));
-}
-
-json_t *event_progress(const struct transfer_progress *p)
-{
-	return json_pack("{s:s, s:f, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:s*, s:o*}",
-			 "event", "progress",
-			 "seconds", transfer_seconds(p),
-			 "bytes", (json_int_t)p->bytes,
-			 "bytes_known", (json_int_t)p->bytes_known,
-			 "walked", p->walked,
-			 "entries", (json_int_t)p->entries,
-			 "files", (json_int_t)p->files_done,
-			 "failed", (json_int_t)p->files_failed,
-			 "skipped", (json_int_t)p->files_skipped,
-			 "bottleneck", p->bottleneck,
-			 "share", p->share ? json_real(p->share / 100.0) : NULL);
-}
-
-json_t *event_file(const char *path, uint64_t bytes, enum file_end end)
-{
-	json_t *obj = end == FILE_REMOVED ?
-		json_pack("{s:s, s:I}", "event", "removed", "bytes", (json_int_t)bytes) :
-		json_pack("{s:s, s:I, s:b, s:b}", "event", "file", "bytes", (json_int_t)bytes,
-			  "skipped", end != FILE_COPIED, "corrected", end == FILE_CORRECTED);
-
-	if (obj)
-		json_set_name(obj, "path", path);
-	return obj;
-}
-
-json_t *event_file_failed(const char *path, int code, const char *text)
-{
-	json_t *obj = json_pack("{s:s}", "event", "file_failed");
-	const char *name = strerrorname_np(-code);
-
-	json_set_name(obj, "path", path);
-	json_object_set_new(obj, "error", json_string(name ? name : "EIO"));
-	json_set_name(obj, "text", text);
-	return obj;
-}
-
-json_t *event_interval(const char *way, double at, double length, uint64_t bytes)
-{
-	return json_pack("{s:s, s:s, s:f, s:f, s:I, s:f}", "event", "interval", "way", way,
-			 "at", at, "seconds", length, "bytes", (json_int_t)bytes,
-			 "bytes_per_second", length > 0 ? (double)bytes / length : 0.0);
-}
-
-json_t *event_retry(unsigned attempt, unsigned wait, const char *text)
-{
-	json_t *obj = json_pack("{s:s, s:i, s:i}", "event", "retry", "attempt", (int)attempt,
-				"wait_seconds", (int)wait);
-
-	if (obj)
-		json_set_name(obj, "text", text);
-	return obj;
-}
-
-/* The share of each stage, from 0 to 1. */
-static json_t *stages_object(const uint64_t ns[STAGES])
-{
-	json_t *o = json_object();
-	double sum = 0;
-
-	for (int i = 0; i < STAGES; i++)
-		sum += (double)ns[i];
-	for (int i = 0; o && i < STAGES; i++) {
-		char key[32];
-
-		snprintf(key, sizeof(key), "%s", stage_name(i));
-		for (char *c = key; *c; c++)
-			*c = *c == ' ' ? '_' : (char)tolower(*c);
-		json_object_set_new(o, key, json_real(sum > 0 ? (double)ns[i] / sum : 0));
-	}
-	return o;
-}
-
-json_t *event_summary(const struct totals *t, int exit_status, const struct err *e)
-{
-	const struct agreement *a = t->agreed ? &t->agreement : NULL;
-	const struct agreement *ours = t->foreign ? NULL : a; /* an FTP server agrees on less */
-	/* Only a transfer's result has these members. */
-	bool whole = !t->broken_off;
-	json_t *channels = whole ? json_array() : NULL;
-	json_t *obj;
-
-	for (uint32_t i = 0; channels && i < t->nchannels; i++)
-		json_array_append_new(channels, json_number(t->channel_bytes[i]));
-	obj = json_pack("{s:s, s:i, s:I, s:f, s:f, s:I, s:I, s:I, s:f, s:s*, s:s*, s:s*, s:s*, "
-			"s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:I, s:I, s:I, s:I}",
-			"event", "summary",
-			"exit", exit_status,
-			"bytes", (json_int_t)t->bytes,
-			"seconds", (double)t->wall_ns / 1e9,
-			"bytes_per_second", totals_rate(t),
-			"files", (json_int_t)t->files,
-			"failed", (json_int_t)t->failed,
-			"skipped", (json_int_t)t->skipped,
-			"cpu_seconds_local", (double)t->cpu_local_ns / 1e9,
-			"transport", ours ? transport_name(a->transport) : a ? "ftp" : NULL,
-			"op", ours ? op_name(a) : NULL,
-			"prot", a ? prot_name(a->prot) : NULL,
-			"ack", ours ? ack_name(a->ack) : NULL,
-			"resumed", whole ? json_number(t->resumed) : NULL,
-			"left_out", whole ? json_number(t->left_out) : NULL,
-			"cpu_seconds_remote",
-			whole ? json_real((double)t->cpu_remote_ns / 1e9) : NULL,
-			"channels", channels,
-			"channels_lost", whole ? json_number(t->channels_lost) : NULL,
-			"fell_back", whole ? json_boolean(t->fell_back) : NULL,
-			"retries", (json_int_t)t->retries,
-			"corrected", (json_int_t)t->corrected,
-			"removed", (json_int_t)t->removed,
-			"removed_bytes", (json_int_t)t->removed_bytes);
-	if (obj && whole)
-		json_object_set_new(obj, "stages", stages_object(t->stages));
-	if (obj && t->plan) {
-		json_object_set_new(obj, "plan_files", json_number(t->plan_files));
-		json_object_set_new(obj, "plan_bytes", json_number(t->plan_bytes));
-	}
-	if (obj && e)
-		json_set_name(obj, "error", e->text);
-	return obj;
-}
 
 /* ---- the text of the progress line ---- */
 
@@ -322,6 +121,12 @@ double rate_meter_feed(struct rate_meter *m, double seconds, uint64_t bytes)
 
 /* ---- the report ---- */
 
+/* A reported failure: the path, or without one the text. */
+struct reported {
+	UT_hash_handle hh;
+	char path[];
+};
+
 struct report {
 	const struct options *o;
 	bool progress;                /* progress is shown on stderr: on a terminal one line that is
@@ -350,6 +155,7 @@ struct report {
 	const char *pipe_name;        /* for data from standard input */
 	uint64_t plan_files, plan_bytes; /* of this attempt, to be copied */
 	uint64_t unlisted;            /* copied files without a digest */
+	struct reported *reported;    /* with rftp sync, whose second pass meets failures again */
 	bool gap;                     /* the manifest may lack files of a lost connection */
 	struct totals totals;
 	/* Used by the main thread only: */
@@ -622,6 +428,25 @@ static void report_on_file_done(void *arg, const struct file_report *f)
 	}
 }
 
+/* Has this failure been reported? If not, it is now. */
+static bool was_reported(struct report *r, const char *path)
+{
+	size_t len = strlen(path);
+	struct reported *f;
+
+	HASH_FIND(hh, r->reported, path, len, f);
+	if (f)
+		return true;
+	f = malloc(sizeof(*f) + len + 1);
+	if (!f)
+		return false;
+	memcpy(f->path, path, len + 1);
+	HASH_ADD_KEYPTR(hh, r->reported, f->path, len, f);
+	if (!f->hh.tbl)
+		free(f);
+	return false;
+}
+
 static void report_on_file_failed(void *arg, const char *path, int code, const char *text)
 {
 	const char *slash = strrchr(path, '/');
@@ -631,6 +456,8 @@ static void report_on_file_failed(void *arg, const char *path, int code, const c
 		log_info("%s: " FILE_CHANGED_WHY, printable(path));
 		return;
 	}
+	if (r->o->sync && was_reported(r, *path ? path : text))
+		return;
 	if (r->o->json)
 		report_emit(r, event_file_failed(path, code, text));
 	if (!*text) /* it failed because of a directory above, which has been reported */
@@ -789,109 +616,18 @@ void report_error(struct report *r, const struct err *e)
 		r->totals.failed = 1;
 }
 
-static void stats_line(const char *name, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-static void stats_line(const char *name, const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "  %-22s ", name);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	putc('\n', stderr);
-}
-
-/* --stats: all counters, one in a line. */
-static void report_stats(const struct totals *t)
-{
-	double sum = 0, gb = (double)t->bytes / 1e9;
-	const struct agreement *a = t->foreign ? NULL : &t->agreement;
-	char text[32];
-
-	stats_line("files", "%" PRIu64 " copied, %" PRIu64 " left alone, %" PRIu64 " failed",
-		   t->files, t->skipped, t->failed);
-	stats_line("names", "%" PRIu64 " removed, %" PRIu64 " left out", t->removed, t->left_out);
-	stats_line("bytes", "%" PRIu64 " sent, %" PRIu64 " were there", t->bytes, t->resumed);
-	stats_line("time", "%.3f s, %s", (double)t->wall_ns / 1e9,
-		   format_rate(text, sizeof(text), totals_rate(t)));
-	stats_line("processor time", "%.2f s here, %.2f s there", (double)t->cpu_local_ns / 1e9,
-		   (double)t->cpu_remote_ns / 1e9);
-	if (gb > 0)
-		stats_line("processor time per GB", "%.2f s here, %.2f s there",
-			   (double)t->cpu_local_ns / 1e9 / gb, (double)t->cpu_remote_ns / 1e9 / gb);
-	if (a) {
-		stats_line("transport", "%s, %u path%s, %s", transport_name(a->transport), a->paths,
-			   plural(a->paths), prot_name(a->prot));
-		stats_line("blocks", "%" PRIu64 " of %u KiB, %u in flight", t->blocks,
-			   a->block >> 10, a->inflight);
-		if (t->rtt_ns)
-			stats_line("round trip", "%.3f ms", (double)t->rtt_ns / 1e6);
-		for (uint32_t i = 0; i < t->nchannels; i++)
-			stats_line(i ? "" : "channels", "%" PRIu64 " bytes", t->channel_bytes[i]);
-		stats_line("channels lost", "%u", t->channels_lost);
-	}
-	stats_line("attempts", "%u", t->retries + 1);
-	for (int i = 0; i < STAGES; i++)
-		sum += (double)t->stages[i];
-	for (int i = 0; a && sum > 0 && i < STAGES; i++)
-		stats_line(i ? "" : "held back by", "%5.1f %% %s", (double)t->stages[i] * 100 / sum,
-			   stage_name(i));
-}
-
-/* The totals of a dry run, after its lines. */
-static void report_plan(const struct totals *t)
-{
-	char copy[32], away[32];
-	uint64_t same = t->skipped - t->corrected;
-
-	printf("to copy: %" PRIu64 " file%s, %s; attributes to correct: %" PRIu64 " file%s; to "
-	       "remove: %" PRIu64 " name%s, %s; to leave alone: %" PRIu64 " file%s\n",
-	       t->plan_files, plural(t->plan_files),
-	       format_size(copy, sizeof(copy), t->plan_bytes), t->corrected, plural(t->corrected),
-	       t->removed, plural(t->removed), format_size(away, sizeof(away), t->removed_bytes),
-	       same, plural(same));
-}
-
 enum exit_status report_end(struct report *r, enum exit_status status)
 {
 	struct totals *t = &r->totals;
-	char size[32], rate[32], text[256];
-	unsigned percent;
-	int n;
+	struct reported *f, *next;
+	char text[512];
 
 	progress_hide(r, true);
 	if (r->over)
 		log_set_hook(NULL, NULL);
 	pthread_mutex_destroy(&r->line_lock);
 
-	/* Print the rate only if bytes were transferred. */
-	n = snprintf(text, sizeof(text), "%s in %.2f s, %s%s%llu file%s",
-		     format_size(size, sizeof(size), t->bytes), (double)t->wall_ns / 1e9,
-		     t->bytes ? format_rate(rate, sizeof(rate), totals_rate(t)) : "",
-		     t->bytes ? ", " : "", (unsigned long long)t->files,
-		     t->files == 1 ? "" : "s");
-	if (t->skipped > t->corrected)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu left alone",
-			      (unsigned long long)(t->skipped - t->corrected));
-	if (t->corrected)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu corrected",
-			      (unsigned long long)t->corrected);
-	if (t->removed)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu removed",
-			      (unsigned long long)t->removed);
-	if (t->resumed)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %s were there %s",
-			      format_size(size, sizeof(size), t->resumed),
-			      t->retries ? "when it was tried again" : "already");
-
-	/* Of a moment, samples say little. */
-	if (t->bytes && t->wall_ns >= SLOWEST_FROM_NS && stage_slowest(t->stages, &percent) < STAGES)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, ", held back by %s (%u %%)",
-			      stage_name(stage_slowest(t->stages, &percent)), percent);
-	if (t->failed)
-		snprintf(text + n, sizeof(text) - (size_t)n, ", %llu failed",
-			 (unsigned long long)t->failed);
+	totals_text(t, text, sizeof(text));
 	if (r->unlisted || r->gap) {
 		log_error("the manifest may lack files: %s", r->gap ?
 			  "a connection was lost before their arrival was confirmed" :
@@ -901,18 +637,22 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 	if (manifest_end(r->manifest, t->agreed)) /* it has reported the failure */
 		status = exit_worse(status, EXIT_SOME_FAILED);
 	if (r->o->dry_run && t->agreed && !r->o->json && !r->o->quiet)
-		report_plan(t);
+		totals_print_plan(t);
 	else if (r->has_summary && t->agreed)
 		fprintf(stderr, "%s\n", text);
 	if (t->agreed)
 		log_only_there(text);
 	if (r->o->stats && t->agreed && !r->o->json)
-		report_stats(t);
+		totals_print_stats(t);
 
 	signals_last_words(NULL);
 	if (r->o->json)
 		json_emit(stdout, event_summary(t, status, r->error.code ? &r->error : NULL));
 	totals_clear(t);
+	HASH_ITER(hh, r->reported, f, next) {
+		HASH_DEL(r->reported, f);
+		free(f);
+	}
 	free(r);
 	return status;
 }

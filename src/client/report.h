@@ -47,6 +47,8 @@ void report_op(const struct options *o, const struct agreement *a);
 /* Print the summary, and free r. Returns status. */
 enum exit_status report_end(struct report *r, enum exit_status status);
 
+/* ---- totals.c ---- */
+
 /* The sums of one command's transfers. */
 struct totals {
 	struct agreement agreement;     /* of the last one */
@@ -73,6 +75,12 @@ struct totals {
 void totals_add(struct totals *t, const struct transfer_result *r);
 void totals_clear(struct totals *t);
 double totals_rate(const struct totals *t); /* bytes per second */
+/* Write the summary line to text, at most room bytes. */
+void totals_text(const struct totals *t, char *text, size_t room);
+/* Print the line of a dry run to standard output. */
+void totals_print_plan(const struct totals *t);
+/* Print all counters of --stats to standard error, one in a line. */
+void totals_print_stats(const struct totals *t);
 
 /* ---- the objects that --json prints, rftp-json(7) ---- Functions return new references;
  * NULL: out of memory, which json_emit() reports. */

@@ -166,6 +166,11 @@ both_ends() {
 	doctor --accept-new "rftp://127.0.0.1:$port/"
 	check "anonymous: the path only" verdict there facts unknown '550 Anonymous'
 	check "is measured" verdict path put ok
+	if has_faults; then # the third connection of this client is for data
+		RFTP_FAULT=connect:ECONNREFUSED:after=2 doctor "${login[@]}" "rftp://alice@127.0.0.1:$port/"
+		check "data ports behind a firewall" verdict path 'data ports' wrong 'over the control connection ## there: rftpd --data-ports'
+		check "are a failure" status_is 1
+	fi
 	run rftp status "${login[@]}" "rftp://alice@127.0.0.1:$port/"
 	check "the server is well" status_is 0
 }

@@ -231,8 +231,8 @@ static double check_way(struct doctor *d, struct server *s, bool put)
 	share = d->mbps ? rate * 8 * 100 / ((double)d->mbps * 1e6) : 100;
 	say(d, share < SPEED_PERCENT ? WARNING : OK, "path", put ? "put" : "get",
 	    share < SPEED_PERCENT ? "rftp bench --time 20s --both URL" : NULL,
-	    "%s over %s, %u channels%s%s", format_rate(text, sizeof(text), rate),
-	    transport_name(a->transport), r->nchannels, slow < STAGES ? ", held back by " : "",
+	    "%s over %s, %u channel%s%s%s", format_rate(text, sizeof(text), rate),
+	    transport_name(a->transport), r->nchannels, plural(r->nchannels), slow < STAGES ? ", held back by " : "",
 	    slow < STAGES ? stage_name(slow) : "");
 	return rate;
 }

@@ -184,7 +184,7 @@ static void check_memory(struct doctor *d, const struct side *s)
 		say(d, WARNING, s->name, "huge pages", "sysctl -w vm.nr_hugepages=1024",
 		    "none are reserved, and transparent ones are off");
 	else
-		say(d, UNKNOWN, s->name, "huge pages", NULL, "the kernel does not tell");
+		say(d, UNKNOWN, s->name, "huge pages", NULL, "the kernel does not tell its policy");
 }
 
 static void check_processors(struct doctor *d, const struct side *s)
@@ -242,7 +242,7 @@ static void check_tcp(struct doctor *d, const struct side *s)
 		    format_size(have, sizeof(have), (uint64_t)least));
 
 	if (!*text_of(o, "congestion"))
-		say(d, UNKNOWN, s->name, "congestion", NULL, "the kernel does not tell");
+		say(d, UNKNOWN, s->name, "congestion", NULL, "the kernel does not tell its choice");
 	else if (d->rtt_ns >= FAR_NS && strcmp(text_of(o, "congestion"), "bbr") &&
 		 !strstr(text_of(o, "allowed"), "bbr"))
 		say(d, WARNING, s->name, "congestion", "modprobe tcp_bbr; sysctl -w "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parses lines into commands and words, and expands patterns. */
-#include "client/glob.h"
+#include "client/names.h"
 #include "client/shell/shell.h"
 
 #include <glob.h>

@@ -413,7 +413,7 @@ char *ask_line(const char *question)
 	return fd >= 0 && ask_on(fd, question, answer, sizeof(answer)) ? strdup(answer) : NULL;
 }
 
-char *ask_password(const char *user, const char *host)
+char *ask_password(const char *user, const char *host, bool again)
 {
 	CLEANUP_CLOSE int fd = ask_open();
 	char question[512], answer[ANSWER_MAX] = "";
@@ -423,8 +423,8 @@ char *ask_password(const char *user, const char *host)
 	if (fd < 0 || tcgetattr(fd, &before) < 0)
 		return NULL;
 
-	snprintf(question, sizeof(question), "Password of %s at %s: ", printable(user),
-		 printable(host));
+	snprintf(question, sizeof(question), "%sPassword of %s at %s: ",
+		 again ? "That was wrong. " : "", printable(user), printable(host));
 	quiet = before;
 	quiet.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
 	signals_restore(fd, &before);

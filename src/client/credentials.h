@@ -67,8 +67,9 @@ char *netrc_default(void);
 
 /* ---- questions on the terminal ---- */
 
-/* Ask for a password, without echo. malloc'd; NULL: there is no terminal, or no answer. */
-char *ask_password(const char *user, const char *host);
+/* Ask for a password, without echo. again: the last one was wrong. malloc'd; NULL: there is no
+ * terminal, or no answer. */
+char *ask_password(const char *user, const char *host, bool again);
 /* Ask for a line. malloc'd, without its newline; NULL: there is no terminal, or no answer. */
 char *ask_line(const char *question);
 /* Ask a question. True: the answer is "yes"; false: any other answer, or no terminal. */

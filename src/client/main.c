@@ -6,6 +6,33 @@
 
 #include <poll.h>
 
+/* Commands that users know from rclone and shells. */
+static const struct option_hint commands_elsewhere[] = {
+	{ "cat", "rftp get -q URL -" },
+	{ "check", "rftp verify MANIFEST URL, or rftp sync --checksum --dry-run" },
+	{ "config", "sections [NAME] of rftp.conf(5)" },
+	{ "copy", "rftp put, get or cp, with -r --skip-same" },
+	{ "copyto", "rftp put, get or cp" },
+	{ "delete", "rftp rm -r" },
+	{ "deletefile", "rftp rm" },
+	{ "dir", "rftp ls" },
+	{ "hashsum", "rftp hash -r --alg NAME" },
+	{ "help", "rftp --help" },
+	{ "listremotes", "sections [NAME] of rftp.conf(5)" },
+	{ "lsd", "rftp ls" },
+	{ "lsf", "rftp ls -1p" },
+	{ "lsjson", "rftp ls --json" },
+	{ "lsl", "rftp ls -lR" },
+	{ "md5sum", "rftp hash -r --alg MD5" },
+	{ "mirror", "rftp sync --delete" },
+	{ "move", "rftp cp, then rftp rm; on one server rftp mv" },
+	{ "purge", "rftp rm -r" },
+	{ "sha256sum", "rftp hash -r" },
+	{ "shell", "rftp URL" },
+	{ "tree", "rftp ls -R" },
+	{ NULL, NULL },
+};
+
 /* Report that the first word is not a command, and not a URL that stands alone. */
 static enum exit_status report_no_command(const struct option_args *a)
 {
@@ -13,7 +40,10 @@ static enum exit_status report_no_command(const struct option_args *a)
 	struct err e = ERR_INIT;
 	struct url p;
 
-	if (!strstr(word, "://")) {
+	if (option_advice(commands_elsewhere, word)) {
+		log_error("there is no command \"%s\" (use %s)", word,
+			  option_advice(commands_elsewhere, word));
+	} else if (!strstr(word, "://")) {
 		log_error("there is no command \"%s\" (rftp --help lists them%s%s)",
 			  printable(word), a->nwords > 1 ? "" : "; a server is rftp://",
 			  a->nwords > 1 ? "" : printable(word));

@@ -212,7 +212,8 @@ const struct option_def rftp_options[] = {
 	       "the server's program at host:path (rftpd)"),
 
 	OPTION_HEADING("Output"),
-	CHOICE("progress", progresses, ON_WIRE | IN_CONF, progress, "show progress (auto)"),
+	{ .name = "progress", .arg = "WORD", .kind = &option_choice, .where = ON_WIRE | IN_CONF,
+	  AT(progress), .words = progresses, .bare = "always", .help = "show progress (auto)" },
 	FLAG("stats", 0, ON_COPY | IN_CONF, stats,
 	     "all counters at the end: stages, channels, processor time"),
 	STRING("log-file", 0, "FILE", ON_ALL | IN_CONF, log_file,
@@ -492,9 +493,10 @@ int word_parse(const char *word, struct url *p, struct err *e)
 	if (rc == 0 && url.host)
 		rc = section_note(p->host, &url, e);
 	if (rc == 0 && url.host) {
-		/* With one slash between the URL and the path. */
+		/* With one slash between the URL and the path; "~" is the home, as in a URL. */
 		base = *url.path || url.kind != URL_RFTP ? url.path : "/";
-		path = name_below(base, p->path + (*base ? strspn(p->path, "/") : 0));
+		path = *p->path == '~' ? strdup(p->path) :
+		       name_below(base, p->path + (*base ? strspn(p->path, "/") : 0));
 		rc = path ? 0 : err_sys(e, -ENOMEM, "%s", printable(word));
 		free(url.path);
 		url.path = path;
@@ -568,17 +570,74 @@ void options_show(FILE *out, const struct option_args *a, const struct options *
 
 /* ---- the command line ---- */
 
-/* Options that users know from rsync, scp and other programs. */
+/* Options that users know from rsync, scp and rclone. */
+#define IS_DEFAULT "rftp does that by default"
+#define NO_SUCH_MODE "rftp has nothing like it"
 static const struct option_hint hints[] = {
+	{ "--acls", "use --xattrs or -a" },
+	{ "--append", "interrupted transfers resume by default" },
+	{ "--backup-dir", "use --trash" },
 	{ "--bwlimit", "use --rate" },
+	{ "--checkers", "use --readers" },
+	{ "--compress", "rftp does not compress data" },
+	{ "--copy-links", "use --follow" },
+	{ "--delete", "rftp sync --delete removes names that the source does not have" },
+	{ "--delete-after", "--delete of rftp sync removes names at the end" },
+	{ "--delete-before", "--delete of rftp sync removes names at the end" },
+	{ "--delete-during", "--delete of rftp sync removes names at the end" },
+	{ "--exclude-from", "use --filter-from, with lines \"- PATTERN\"" },
+	{ "--existing", NO_SUCH_MODE },
+	{ "--filter", "use --exclude, --include or --filter-from" },
+	{ "--group", "use --owner" },
+	{ "--hard-links", IS_DEFAULT },
+	{ "--human-readable", IS_DEFAULT },
+	{ "--ignore-existing", "use --skip-existing" },
+	{ "--include-from", "use --filter-from, with lines \"+ PATTERN\"" },
+	{ "--info", "use -v or --stats" },
+	{ "--interactive", "--dry-run shows the actions" },
+	{ "--itemize-changes", "use -v or --dry-run" },
+	{ "--link-dest", NO_SUCH_MODE },
+	{ "--links", IS_DEFAULT },
+	{ "--log-level", "use -v or -q" },
+	{ "--max-age", "use --newer-than" },
+	{ "--numeric-ids", IS_DEFAULT },
+	{ "--partial", "interrupted transfers resume by default" },
+	{ "--partial-dir", "interrupted transfers resume by default" },
+	{ "--password-file", "use --netrc" },
+	{ "--perms", IS_DEFAULT },
+	{ "--port", "write rftp://HOST:PORT/PATH" },
+	{ "--remove-source-files", "copy, then remove them with rm or rftp rm" },
+	{ "--rsync-path", "use --rftpd-path" },
+	{ "--size-only", "use --skip-same or --checksum" },
+	{ "--sparse", IS_DEFAULT },
+	{ "--timeout", "use --stall or --connect-timeout" },
+	{ "--times", IS_DEFAULT },
+	{ "--transfers", "use --readers and --channels" },
+	{ "--whole-file", IS_DEFAULT },
+	{ "-4", "name the host by its address" },
+	{ "-6", "name the host by its address" },
+	{ "-A", "use --xattrs or -a" },
+	{ "-C", "rftp does not compress data" },
+	{ "-D", "rftp does not copy devices" },
+	{ "-H", IS_DEFAULT },
+	{ "-L", "use --follow" },
+	{ "-P", "rftp shows progress and resumes by default" },
+	{ "-R", "use --files-from to keep paths" },
+	{ "-S", IS_DEFAULT },
+	{ "-W", IS_DEFAULT },
+	{ "-X", "use --xattrs or -a" },
+	{ "-c", "use --checksum" },
+	{ "-e", "host:path uses ssh; --ssh names another command" },
+	{ "-f", "rftp never asks before it removes or replaces" },
+	{ "-g", "use --owner" },
+	{ "-i", "use -v or --dry-run" },
 	{ "-l", "--rate limits the rate" },
 	{ "-n", "use --dry-run" },
-	{ "-z", "rftp does not compress data" },
-	{ "-C", "rftp does not compress data" },
-	{ "--compress", "rftp does not compress data" },
-	{ "-P", "rftp shows progress and resumes by default" },
+	{ "-o", "use --owner" },
 	{ "-p", "rftp keeps times and modes by default" },
-	{ "--delete", "rftp sync --delete removes names that the source does not have" },
+	{ "-t", IS_DEFAULT },
+	{ "-u", "use --update" },
+	{ "-z", "rftp does not compress data" },
 	{ NULL, NULL },
 };
 

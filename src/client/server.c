@@ -130,7 +130,7 @@ static char *server_password(void *arg, const char *user, const char *host, int 
 	if (attempt > 0)
 		server_forget_password(s); /* it was wrong */
 	if (!s->password)
-		s->password = ask_password(user, host);
+		s->password = ask_password(user, host, attempt > 0);
 	return s->password ? strdup(s->password) : NULL;
 }
 

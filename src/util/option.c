@@ -652,11 +652,23 @@ static struct setting *add_setting(struct parser *p, const struct option_def *d,
 	return s;
 }
 
+static bool is_word_of(const struct option_def *d, const char *word)
+{
+	for (const char *const *w = d->words; *w; w++)
+		if (!strcmp(*w, word))
+			return true;
+	return false;
+}
+
 /* The next word of the command line is the option's value. */
 static int add_next_word(struct parser *p, const struct option_def *d, char letter, struct err *e)
 {
 	char name[80];
 
+	if (d->bare && (p->next == p->end || !is_word_of(d, *p->next))) {
+		add_setting(p, d, d->bare)->letter = letter;
+		return 0;
+	}
 	if (p->next == p->end)
 		return err_set(e, -EINVAL, "--%s needs a value (%s)", d->name,
 			       option_value_name(d, name));
@@ -682,6 +694,12 @@ static const struct option_def *find_abbreviated(const struct option_syntax *s, 
 
 	if (found)
 		return found;
+	snprintf(typed, sizeof(typed), "--%s", name);
+	advice = option_advice(s->hints, typed);
+	if (advice) {
+		err_set(e, -EINVAL, "there is no option %s (%s)", typed, advice);
+		return NULL;
+	}
 	FOR_EACH_ROW(d, s->rows) {
 		if (strncmp(d->name, name, strlen(name)))
 			continue;
@@ -695,12 +713,10 @@ static const struct option_def *find_abbreviated(const struct option_syntax *s, 
 
 	if (found)
 		return found;
-	snprintf(typed, sizeof(typed), "--%s", name);
-	advice = option_advice(s->hints, typed);
-	near = advice ? NULL : option_nearest(s->rows, name, 0);
+	near = option_nearest(s->rows, name, 0);
 	err_set(e, -EINVAL, "there is no option %s (%s%s%s)", printable(typed),
-		near ? "did you mean --" : advice ? advice : s->help, near ? near : "",
-		near ? "?" : advice ? "" : " lists them");
+		near ? "did you mean --" : s->help, near ? near : "",
+		near ? "?" : " lists them");
 	return NULL;
 }
 

@@ -47,6 +47,8 @@ struct option_def {
 	size_t at;                 /* offset of the member */
 	uint64_t low, high;        /* bounds of numbers; high 0: none. low: a constant's value */
 	const char *const *words;  /* of a choice, in the order of its enum; NULL at the end */
+	const char *bare;          /* of a choice on a command line: the value if none of words
+				    * follows; NULL: a value is required */
 	const char *unset;         /* the word for a value that is not set; NULL: there is none */
 	/* Is a string valid? 0, or a negative errno with text. NULL: any string is. */
 	int (*check)(const char *value, struct err *e);

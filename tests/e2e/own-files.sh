@@ -55,6 +55,10 @@ server --port-file "$tmp/ports"
 check "a port file behind a link" test -s "$tmp/dot/port" -a -L "$tmp/ports"
 run rftpd --port-file /dev/stdout --one-process --listen 127.0.0.1:0 --state "$tmp/s" --root "$tmp/nowhere"
 check "/dev/stdout stays" test -L /dev/stdout
+ln -s /proc/self/fd/1 "$tmp/out.link"
+run rftp get --known-hosts "$tmp/known" "$at/file" "$tmp/out.link"
+check "get does not replace a link as /dev/stdout" fails_with 2 'leads to a descriptor or a device \(- is standard output\)'
+check "which stays" test -L "$tmp/out.link"
 
 if is_root; then
 	mkdir -m 1777 "$tmp/public"

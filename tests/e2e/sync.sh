@@ -225,6 +225,7 @@ bad 'need --delete' --trash x "$tmp/here/src/" "$url/to"
 bad 'takes no --files-from' --files-from /dev/null "$tmp/here/src/" "$url/to"
 bad 'without \.\.' --delete --trash ../x "$tmp/here/src/" "$url/to"
 bad 'usage: rftp sync' "$tmp/here/src/"
+bad 'write SOURCE/ to make DESTINATION the same' --delete "$tmp/here/src" "$url/to"
 run rftp put --accept-new --delete "$tmp/here/src/" "$url/to"
 check "put --delete names sync" says 'rftp sync'
 check "after all of this nothing has changed" is "$untouched"
@@ -249,6 +250,20 @@ for way in put get; do
 	check "$way: a source inside the destination" says "the source is inside the destination"
 	check "$way: a source inside the destination: nothing changes" diff -r "$tmp/root/src" "$tmp/root/before"
 done
+
+# ---- --checksum, hard links and the plan ----
+mkdir "$tmp/here/hl"
+echo hello >"$tmp/here/hl/a"
+ln "$tmp/here/hl/a" "$tmp/here/hl/b"
+run rftp sync --accept-new "$tmp/here/hl/" "$url/hl"
+run rftp sync --accept-new --checksum --dry-run "$tmp/here/hl/" "$url/hl"
+check "--checksum: the plan for hard links that are there" grep -q '^to copy: 0 files' "$tmp/out"
+rm "$tmp/root/hl/a"
+cp "$tmp/root/hl/b" "$tmp/root/hl/a"
+run rftp sync --accept-new --checksum --dry-run "$tmp/here/hl/" "$url/hl"
+check "--checksum: the plan for names that are not linked" grep -q '^to copy: 1 file' "$tmp/out"
+run rftp sync --accept-new --checksum "$tmp/here/hl/" "$url/hl"
+check "--checksum: they are linked" test "$tmp/root/hl/a" -ef "$tmp/root/hl/b"
 
 # ---- rights ----
 stop_server

@@ -223,6 +223,20 @@ static int get_add_word(struct job *j, struct get *g, const char *word, struct e
 	return rc;
 }
 
+/* Is path a link as /dev/stdout is? A file would replace the link. */
+static bool leads_to_no_file(const char *path)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+	struct stat st;
+
+	if (n < 0)
+		return false;
+	target[n] = '\0';
+	return !strncmp(target, "/proc/", 6) ||
+	       (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
+}
+
 static int get_set_destination(struct get *g, const char *word, const struct options *o,
 			       struct err *e)
 {
@@ -243,6 +257,9 @@ static int get_set_destination(struct get *g, const char *word, const struct opt
 	if (g->item.kind == ITEM_STDIO && (o->json || o->dry_run))
 		return err_set(e, -EINVAL, "--json and --dry-run write to standard output, where "
 			       "the data would go");
+	if (g->item.kind == ITEM_PATH && leads_to_no_file(g->item.path))
+		return err_set(e, -EINVAL, "%s: the link leads to a descriptor or a device (- is "
+			       "standard output)", printable(g->item.path));
 	if (g->item.kind == ITEM_PATH && !o->files_from && g->nsources > 1 &&
 	    !names_directory(g->item.path))
 		return err_set(e, -EINVAL, DEST_SEVERAL_WHY,
@@ -371,6 +388,12 @@ enum exit_status rftp_get(struct job *j)
 
 /* ---- sync ---- */
 
+/* "DIR/", "host:": a directory's contents, or the place of a name in it. */
+static bool names_inside(const char *word)
+{
+	return names_directory(word) || word[strlen(word) - 1] == ':';
+}
+
 static const char *sync_refuses(const struct job *j)
 {
 	const struct options *o = &j->o;
@@ -382,6 +405,11 @@ static const char *sync_refuses(const struct job *j)
 	if (!o->delete && (o->delete_excluded || option_args_last(j->args, "trash") ||
 			   option_args_last(j->args, "max-delete")))
 		return "--delete-excluded, --max-delete and --trash need --delete";
+	/* rsync -a --delete SOURCE DESTINATION would put SOURCE into DESTINATION; here it would remove
+	 * all other names there. */
+	if (o->delete && !names_inside(j->words[0]) && !names_inside(j->words[1]))
+		return "--delete: write SOURCE/ to make DESTINATION the same, or DESTINATION/ to put "
+		       "SOURCE into it";
 	trash = strdup(o->trash ? o->trash : "");
 	if (!trash || name_normalize(trash))
 		return "--trash: a path without .. is needed";

@@ -645,7 +645,7 @@ static int put_tree(struct worker *w, const struct foreign_source *s, const stru
 	int fd, rc;
 
 	if (!f->o->recursive)
-		return err_set(e, -EISDIR, "%s: is a directory (-r sends it)", printable(s->path));
+		return err_set(e, -EISDIR, "%s: is a directory (-r copies it)", printable(s->path));
 
 	fd = root_open(f->job->root, s->path, O_RDONLY | O_DIRECTORY, 0);
 	if (fd < 0)

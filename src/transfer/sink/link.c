@@ -55,7 +55,7 @@ int linkable_add(struct sink *s, const struct sink_file *f)
 {
 	struct linkable *l;
 
-	if (s->discard || s->stream || s->dry)
+	if (s->discard || s->stream)
 		return 0;
 	l = calloc(1, sizeof(*l) + strlen(f->name) + 1);
 	if (!l)
@@ -81,6 +81,29 @@ static bool same_inode(int from, const char *name, int to, const char *other)
 	return !fstatat(from, name, &a, AT_SYMLINK_NOFOLLOW) &&
 	       !fstatat(to, other, &b, AT_SYMLINK_NOFOLLOW) &&
 	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool sink_link_stands(struct sink *s, const struct sink_file *f)
+{
+	struct linkable *l;
+	bool same = false;
+	int from, to;
+
+	pthread_mutex_lock(&s->links.lock);
+	l = linkable_find(s, f->link_id);
+	if (l)
+		l->refs++;
+	pthread_mutex_unlock(&s->links.lock);
+	from = l && l->dir ? dir_pin(l->dir) : -ENOENT;
+	to = from >= 0 && f->parent->dir ? dir_pin(f->parent->dir) : -ENOENT;
+	same = to >= 0 && same_inode(from, l->name, to, f->name);
+	if (to >= 0)
+		dir_unpin(f->parent->dir);
+	if (from >= 0)
+		dir_unpin(l->dir);
+	if (l)
+		linkable_put(s, l);
+	return same;
 }
 
 /* The reason of r, a failure of link_put(), in words. */
@@ -225,9 +248,6 @@ void linkables_free(struct sink *s)
 	}
 	inodes_clear(&s->links.table);
 }
-
-/* ---- one link ---- */
-
 
 /* ---- symbolic links ---- */
 

@@ -30,6 +30,8 @@ void linkable_last(struct sink *s, uint64_t id);
 void linkables_free(struct sink *s);
 /* Make the hard link f, at once or when its target exists. Control reader's thread. */
 int sink_file_hardlink(struct sink *s, struct sink_file *f);
+/* True: the hard link f exists already. Control reader's thread. */
+bool sink_link_stands(struct sink *s, const struct sink_file *f);
 /* Make the symbolic link f to target. Control reader's thread. */
 void sink_file_symlink(struct sink *s, struct sink_file *f, const char *target);
 

@@ -134,6 +134,8 @@ bool sink_passes_over(struct sink *s, struct sink_file *f)
 	case POLICY_UPDATE:
 		return not_older(&st, &f->meta);
 	case POLICY_CHECKSUM:
+		if (f->link_id)
+			return sink_link_stands(s, f);
 		if (f->meta.type != FT_FILE)
 			return !f->other;
 		/* Files with data are compared by their digests, those of one hole by time. */

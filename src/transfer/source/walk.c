@@ -212,7 +212,7 @@ static int walk_dir(struct walk *w, const char *path, const char *name, const st
 	int fd, r;
 
 	if (!(s->x.c->request.flags & BULK_F_RECURSIVE)) {
-		walk_failed(w, path, -EISDIR, "is a directory (-r sends it)");
+		walk_failed(w, path, -EISDIR, "is a directory (-r copies it)");
 		return 0;
 	}
 	fd = root_open(s->x.c->root, path, O_RDONLY | O_DIRECTORY, 0);

@@ -112,7 +112,7 @@ static int source_tick(struct xfer *x)
 	source_rebalance(s);
 	if (sink_is_idle(s))
 		xfer_fail(x, -ETIMEDOUT, "the other side acknowledges nothing (--stall)");
-	return 0;
+	return source_flush_sums(s);
 }
 
 static void source_cancel(struct xfer *x)
@@ -183,6 +183,8 @@ void source_destroy(struct source *s)
 	pace_destroy(&s->pace);
 	pthread_cond_destroy(&s->room);
 	pthread_mutex_destroy(&s->room_lock);
+	pthread_mutex_destroy(&s->sums_lock);
+	buf_free(s->sums);
 	pthread_cond_destroy(&s->acked_more);
 	pthread_cond_destroy(&s->moved);
 	pthread_mutex_destroy(&s->lock);
@@ -275,7 +277,8 @@ static int source_prepare(struct xfer *x, struct err *e)
 	s->slots = calloc(s->ahead, sizeof(*s->slots));
 	s->dirs = dirs_new(open_files_most());
 	s->plan = plan_new(s->x.agr.block, s->stripe, s->sort);
-	if (!s->slots || !s->dirs || !s->plan)
+	s->sums = buf_new(BULK_FRAME_MAX);
+	if (!s->slots || !s->dirs || !s->plan || !s->sums)
 		return err_nomem(e);
 
 	limit_blocks(s, UINT64_MAX);
@@ -311,8 +314,10 @@ static void source_send_totals(struct source *s)
 
 	if (xfer_failed(&s->x))
 		return;
+	r = source_flush_sums(s);
 	atomic_store(&s->x.sent, true);
-	r = xfer_send_counts(&s->x, BULK_SENT, 0, 0);
+	if (!r)
+		r = xfer_send_counts(&s->x, BULK_SENT, 0, 0);
 	if (r)
 		xfer_control_failed(&s->x, r);
 }
@@ -404,6 +409,7 @@ void source_init(struct source *s)
 	pthread_cond_init(&s->moved, NULL);
 	pthread_cond_init(&s->acked_more, NULL);
 	pthread_mutex_init(&s->room_lock, NULL);
+	pthread_mutex_init(&s->sums_lock, NULL);
 	pthread_cond_init(&s->room, NULL);
 	pace_init(&s->pace);
 }

@@ -82,6 +82,9 @@ struct source {
 	/* x.count.blocks, the next number, changes under lock. */
 
 	_Atomic unsigned readers_done; /* readers that have nothing more to read */
+
+	pthread_mutex_t sums_lock;
+	struct buf *sums;              /* guarded by sums_lock: digests that wait to be sent */
 };
 
 void source_init(struct source *s);
@@ -128,11 +131,13 @@ static inline bool sends_sums(const struct source *s)
 	return (s->x.c->request.flags & BULK_F_SUMS) && !s->x.client;
 }
 
-/* Send the complete digest of f, and of its hard links so far, if the sink wants it: sum.c. 0 or a
- * negative errno. Any thread. */
+/* sum.c: send the complete digest of f, and of its hard links so far, if the sink wants it, soon. 0 or
+ * a negative errno. Any thread. */
 int source_send_sum(struct source *s, struct sfile *f);
 /* The same for the entry link, which was sent: a hard link to f. */
 int source_send_link_sum(struct source *s, struct sfile *f, uint64_t link);
+/* Send the digests that wait. 0 or a negative errno. Any thread. */
+int source_flush_sums(struct source *s);
 /* Open f; a descriptor or a negative errno. */
 int source_open(struct source *s, const struct sfile *f, int flags);
 /* A name for people; malloc'd. */

@@ -202,12 +202,35 @@ struct block *sum_take(struct sfile *f, struct block *b)
 
 /* ---- to the sink ---- */
 
+/* Sums are sent by the ticker, or once there are this many bytes of them: a frame for each small file
+ * would take a third of its time. */
+#define SUMS_BYTES 16384
+
+/* With sums_lock held. */
+static int flush_sums(struct source *s)
+{
+	int r = buf_len(s->sums) ? xfer_send(&s->x, BULK_SUM, s->sums) : 0;
+
+	buf_reset(s->sums);
+	return r;
+}
+
+int source_flush_sums(struct source *s)
+{
+	LOCK_GUARD(guard, &s->sums_lock);
+
+	return flush_sums(s);
+}
+
 static int send_sum(struct source *s, uint64_t id, const char *hex)
 {
-	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
-	int r = b ? bulk_sum_put(b, id, hex) : -ENOMEM;
+	LOCK_GUARD(guard, &s->sums_lock);
+	int r = bulk_sum_put(s->sums, id, hex);
 
-	return r ? r : xfer_send(&s->x, BULK_SUM, b);
+	if (r)
+		return r;
+	xfer_due(&s->x);
+	return buf_len(s->sums) > SUMS_BYTES ? flush_sums(s) : 0;
 }
 
 int source_send_sum(struct source *s, struct sfile *f)

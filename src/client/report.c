@@ -414,6 +414,9 @@ static void report_on_file_done(void *arg, const struct file_report *f)
 		r->unlisted++;
 	if (!r->o->verbose && !r->o->dry_run && !r->o->log_file)
 		return;
+	/* A tree may have a million of these. */
+	if (end == FILE_LEFT && r->o->verbose < (r->o->dry_run ? 1 : 2))
+		return;
 	if (end == FILE_COPIED && !directory) {
 		r->plan_files++;
 		r->plan_bytes += bytes;

@@ -131,14 +131,19 @@ $zero  ./a" '"a" is listed twice'
 bad '{"path":"a","alg":"none","digest":"00"}' 'bad:1: not a line'
 run rftp verify "$tmp/none" "$tmp/src"
 check "verify: no such list" fails_with 2 'none: cannot be read: No such file'
+run rftp verify "$tmp/src" "$url/to"
+check "verify: two trees" fails_with 2 'src is not a manifest: rftp sync --checksum --dry-run compares two trees'
 run rftp verify "$tmp/m" "$tmp/none"
 check "verify: no such directory" status_is 1
 
 # ---- hash -r ----
+accepts_out() { cp "$tmp/out" "$tmp/m" && accepts sha256sum "$tmp/root/to"; }
 run rftp hash -r "$url/to"
 check "hash -r: every file" test "$(wc -l <"$tmp/out")" = $((files + 1))
 sed 's,  /to/,  ,' "$tmp/out" >"$tmp/m"
 check "hash -r: sha256sum accepts it" accepts sha256sum "$tmp/root/to"
+run rftp hash -r "$url/to/"
+check "hash -r of DIR/: paths below it" accepts_out
 run rftp hash -r --exclude 'sub/' --exclude 'f*' "$url/to"
 check "hash -r --exclude" test "$(wc -l <"$tmp/out")" = 4
 

@@ -246,9 +246,9 @@ dry put "$tmp/tree" "/
 $all" rftp put --dry-run -r "$tmp/tree" "$url/new"
 dry get "$tmp/here/new" "/
 $all" rftp get --dry-run -r "$url/from/tree" "$tmp/here/new"
-dry "put --skip-existing" "$tmp/tree" "$some" rftp put --dry-run --skip-existing -r "$tmp/tree" "$url/to/"
+dry "put --skip-existing" "$tmp/tree" "$some" rftp put --dry-run -v --skip-existing -r "$tmp/tree" "$url/to/"
 dry "get --skip-existing" "$tmp/here/to/tree" "$some" \
-	rftp get --dry-run --skip-existing -r "$url/from/tree" "$tmp/here/to/"
+	rftp get --dry-run -v --skip-existing -r "$url/from/tree" "$tmp/here/to/"
 run rftp put --dry-run --json -r "$tmp/tree" "$url/new"
 check "a directory has no bytes" test "$(grep -c '"event":"file","bytes":0,.*/"' "$tmp/out")" -eq 3
 check "nothing is made" test ! -e "$tmp/here/new" -a ! -e "$tmp/root/new" -a ! -e "$tmp/root/to/tree/dir/link"

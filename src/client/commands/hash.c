@@ -333,7 +333,9 @@ static int hash_tree(struct job *j, struct server *s, const struct url *p, struc
 	if (!rc)
 		rc = trees_hash(&t, 1, e);
 	for (size_t i = 0; !rc && i < t.n; i++) {
-		char *shown CLEANUP_FREE = name_below(server_shown(j, p), t.v[i].path);
+		/* As in a manifest of "DIR/", which verify reads. */
+		char *shown CLEANUP_FREE = inside ? strdup(t.v[i].path) :
+					   name_below(server_shown(j, p), t.v[i].path);
 
 		if (!t.v[i].hex || !shown) {
 			log_error("%s", t.v[i].why ? t.v[i].why : NO_MEMORY);
@@ -522,6 +524,9 @@ enum exit_status rftp_verify(struct job *j)
 	const struct setting *alg = option_args_last(j->args, "alg");
 	int rc = manifest_read(j->words[0], alg ? alg->value : NULL, &v.list, &e);
 
+	if (rc == -EISDIR || word_is_remote(j->words[0]))
+		return usage_error(j, "%s is not a manifest: rftp sync --checksum --dry-run compares two "
+				   "trees", printable(j->words[0]));
 	if (rc)
 		return usage_error(j, "%s", e.text);
 	v.trees = calloc(v.ntrees, sizeof(*v.trees));

@@ -41,7 +41,8 @@ void bulk_request_sums(struct bulk_request *q, const struct report *r, bool from
 /* Append copies of n paths to the sources. 0 or -ENOMEM. */
 int bulk_add_sources(struct bulk_request *q, char *const *paths, size_t n);
 /* Prepare b from the options of s; r is not owned, NULL: only for bulk_once(). 0; or a negative errno
- * with text: the options ask for a feature that is not available here. In both cases bulk_clear() frees b's contents. */
+ * with text: the options ask for a feature that is not available here. In both cases bulk_clear()
+ * frees b's contents. */
 int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op op,
 	      struct err *e);
 /* Free b's contents, with the request. */

@@ -108,7 +108,8 @@ static bool check_port(struct doctor *d, const struct url *p)
 		fd = tcp_connect(host, port, signals_fd(), PORT_MS, &e);
 		good += fd >= 0;
 		if (fd >= 0) {
-			say(d, OK, "path", "port", NULL, "there is an answer from %s port %u", host, port);
+			say(d, OK, "path", "port", NULL, "there is an answer from %s port %u", host,
+			    port);
 			close(fd);
 			continue;
 		}
@@ -189,7 +190,8 @@ static void check_mtu(struct doctor *d)
 {
 	int64_t out = number_of(fact(d->here.facts, "path", 0), "mtu");
 	int64_t in = number_of(fact(d->there.facts, "path", 0), "mtu");
-	int64_t ours = number_of(card_of(&d->here), "mtu"), theirs = number_of(card_of(&d->there), "mtu");
+	int64_t ours = number_of(card_of(&d->here), "mtu");
+	int64_t theirs = number_of(card_of(&d->there), "mtu");
 	int64_t least = out < in ? out : in, cards = ours < theirs ? ours : theirs;
 	char remedy[160];
 
@@ -216,7 +218,7 @@ static double check_way(struct doctor *d, struct server *s, bool put)
 	struct err e = ERR_INIT;
 	double rate, share;
 	char text[32];
-	int rc = r ? bench_measure(d->job, s, put, d->time_ns, r, &e) : err_sys(&e, -ENOMEM, "memory");
+	int rc = r ? bench_measure(d->job, s, put, d->time_ns, r, &e) : err_nomem(&e);
 	unsigned percent;
 	enum stage_of_transfer slow;
 
@@ -232,8 +234,8 @@ static double check_way(struct doctor *d, struct server *s, bool put)
 	say(d, share < SPEED_PERCENT ? WARNING : OK, "path", put ? "put" : "get",
 	    share < SPEED_PERCENT ? "rftp bench --time 20s --both URL" : NULL,
 	    "%s over %s, %u channel%s%s%s", format_rate(text, sizeof(text), rate),
-	    transport_name(a->transport), r->nchannels, plural(r->nchannels), slow < STAGES ? ", held back by " : "",
-	    slow < STAGES ? stage_name(slow) : "");
+	    transport_name(a->transport), r->nchannels, plural(r->nchannels),
+	    slow < STAGES ? ", held back by " : "", slow < STAGES ? stage_name(slow) : "");
 	return rate;
 }
 
@@ -272,7 +274,8 @@ static void check_ways(struct doctor *d, struct server *s)
 		say(d, WARNING, "path", "memory", d->agreement.capped ? d->agreement.capped :
 		    "--memory SIZE", "%s in flight are less than speed times RTT, %s", have, want);
 	else
-		say(d, OK, "path", "memory", NULL, "%s in flight are enough: speed times RTT is %s", have, want);
+		say(d, OK, "path", "memory", NULL, "%s in flight are enough: speed times RTT is %s", have,
+		    want);
 }
 
 /* The speed of the slower card of the path, in Mbit/s; 0: not known. */
@@ -335,8 +338,8 @@ static void check_server(struct doctor *d, struct server *s, const struct url *p
 	if (p->kind != URL_SSH && !check_port(d, p))
 		return;
 	if (server_connect(s, &e)) {
-		say(d, WRONG, "path", "login", e.code == -EKEYREJECTED ? "rftp ls --accept-new URL" : NULL,
-		    "%s", e.text);
+		say(d, WRONG, "path", "login",
+		    e.code == -EKEYREJECTED ? "rftp ls --accept-new URL" : NULL, "%s", e.text);
 		return;
 	}
 	if (s->foreign) {

@@ -400,13 +400,14 @@ static void add_growth(char *text, size_t room, const char *of, const json_t *be
 	json_t *v;
 
 	json_object_foreach(after, name, v) {
-		int64_t was = number_of(before, name), grew = json_integer_value(v) - (was > 0 ? was : 0);
+		int64_t was = number_of(before, name);
+		int64_t grew = json_integer_value(v) - (was > 0 ? was : 0);
 		size_t len = strlen(text);
 
 		if (!counts_trouble(name) || !json_is_integer(v) || grew <= 0)
 			continue;
-		snprintf(text + len, room - len, "%s%s %s +%lld", len ? ", " : "", of, printable(name),
-			 (long long)grew);
+		snprintf(text + len, room - len, "%s%s %s +%lld", len ? ", " : "", of,
+			 printable(name), (long long)grew);
 	}
 }
 

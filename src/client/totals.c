@@ -236,7 +236,7 @@ void totals_print_stats(const struct totals *t)
 		   format_rate(text, sizeof(text), totals_rate(t)));
 	stats_line("processor time", "%.2f s here, %.2f s there", (double)t->cpu_local_ns / 1e9,
 		   (double)t->cpu_remote_ns / 1e9);
-	if (gb >= 1)
+	if (gb >= 0.01) /* of fewer bytes it says nothing */
 		stats_line("processor time per GB", "%.2f s here, %.2f s there",
 			   (double)t->cpu_local_ns / 1e9 / gb, (double)t->cpu_remote_ns / 1e9 / gb);
 	if (a) {

@@ -201,27 +201,32 @@ static bool counts_flow(const char *name)
 /* The driver's counters of pause frames, of congestion marks and of dropped packets. */
 static void set_statistics(json_t *o, int fd, const char *card)
 {
-	struct {
-		struct ethtool_sset_info head;
-		uint32_t n;
-	} ask = { .head = { .cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_STATS } };
+	CLEANUP_FREE struct ethtool_sset_info *ask = calloc(1, sizeof(*ask) + sizeof(uint32_t));
 	CLEANUP_FREE struct ethtool_gstrings *names = NULL;
 	CLEANUP_FREE struct ethtool_stats *values = NULL;
 	json_t *counters;
+	uint32_t n;
 
-	if (ethtool(fd, card, &ask) || !ask.head.sset_mask || !ask.n || ask.n > STATISTICS_MOST)
+	if (!ask)
 		return;
-	names = calloc(1, sizeof(*names) + ((size_t)ask.n + 1) * ETH_GSTRING_LEN);
-	values = calloc(1, sizeof(*values) + ((size_t)ask.n + 1) * sizeof(uint64_t));
+	ask->cmd = ETHTOOL_GSSET_INFO;
+	ask->sset_mask = 1ull << ETH_SS_STATS;
+	if (ethtool(fd, card, ask) || !ask->sset_mask)
+		return;
+	n = ask->data[0];
+	if (!n || n > STATISTICS_MOST)
+		return;
+	names = calloc(1, sizeof(*names) + ((size_t)n + 1) * ETH_GSTRING_LEN);
+	values = calloc(1, sizeof(*values) + ((size_t)n + 1) * sizeof(uint64_t));
 	if (!names || !values)
 		return;
 	*names = (struct ethtool_gstrings){ .cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS,
-					    .len = ask.n };
-	*values = (struct ethtool_stats){ .cmd = ETHTOOL_GSTATS, .n_stats = ask.n };
+					    .len = n };
+	*values = (struct ethtool_stats){ .cmd = ETHTOOL_GSTATS, .n_stats = n };
 	if (ethtool(fd, card, names) || ethtool(fd, card, values))
 		return;
 	counters = json_object();
-	for (uint32_t i = 0; i < ask.n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		char name[ETH_GSTRING_LEN + 1];
 		uint64_t v;
 

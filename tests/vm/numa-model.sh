@@ -45,12 +45,12 @@ model --from "$tmp/other.json"
 check "another machine's CPUs" fails 'node 1 had the CPUs "2-5", and has "2-3"'
 "$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/four" "$tmp/four"
 model --from "$tmp/model.json" --sysfs "$tmp/four"
-check "another machine" fails 'it had 2 nodes, and there are 4'
+check "another machine" fails 'it had 2 nodes, and has 4 now'
 
 # Where this process may go: a node without CPUs for it is a source and sink, and no target.
 run taskset -c 0,1 rftp-numa model --size 4M --copies 1 --rounds 5 --json
 check "without node 1's CPUs" status_is 0
-check "a word about it" grep -q "node 1 is no target: none of node 1's CPUs may be used" "$tmp/err"
+check "a word about it" grep -q "node 1 is not a target: none of node 1's CPUs may be used" "$tmp/err"
 check "node 0 alone is a target, with both nodes' memory" is '[t["node"] for t in m["targets"]] == [0] and len(cells) == 4'
 run taskset -c 0,2 rftp-numa model --target 1 --size 4M --copies 1 --rounds 5 --json
 check "one CPU a node: one thread" is 'm["targets"][0]["threads"] == 1'

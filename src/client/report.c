@@ -151,7 +151,6 @@ struct report {
 	struct manifest *manifest;    /* NULL: none */
 	bool strip;                   /* the contents of the source directory go into the
 				       * destination itself: leave out its name */
-	const char *sum;              /* digest_name() of the manifest's digests */
 	const char *pipe_name;        /* for data from standard input */
 	uint64_t plan_files, plan_bytes; /* of this attempt, to be copied */
 	uint64_t unlisted;            /* copied files without a digest */
@@ -232,10 +231,13 @@ static void progress_hide(struct report *r, bool ended)
 		r->meter = (struct rate_meter){ 0 };
 }
 
+static const char *manifest_alg(const struct report *r)
+{
+	return r->o->alg ? r->o->alg : "SHA-256";
+}
+
 int report_manifest(struct report *r, const char *from, const char *to, struct err *e)
 {
-	const char *alg = r->o->alg ? r->o->alg : "SHA-256";
-
 	if (!r->o->manifest)
 		return 0;
 	if (r->o->dry_run)
@@ -246,14 +248,13 @@ int report_manifest(struct report *r, const char *from, const char *to, struct e
 		return err_set(e, -EINVAL, "--manifest: null: keeps no files to list");
 	r->strip = from && !names_directory(from) && !names_directory(to) && !r->o->files_from;
 	r->pipe_name = name_last(to);
-	r->manifest = manifest_new(r->o->manifest, alg, e);
-	r->sum = digest_name(alg);
+	r->manifest = manifest_new(r->o->manifest, manifest_alg(r), e);
 	return r->manifest ? 0 : e->code;
 }
 
 const char *report_sum(const struct report *r)
 {
-	return r->manifest ? r->sum : NULL;
+	return r->manifest ? digest_name(manifest_alg(r)) : NULL;
 }
 
 struct report *report_new(const struct options *o)

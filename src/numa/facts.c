@@ -4,7 +4,7 @@
 #include "numa/topo.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
+#include <glob.h>
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -22,6 +22,7 @@ struct facts {
 	const struct topo *t;
 	json_t *all;               /* an array; NULL: out of memory */
 	struct ifaddrs *addresses; /* NULL: none, or not known */
+	bool brief;                /* do not ask drivers for statistics */
 };
 
 /* Add a fact, with its kind; takes the reference. */
@@ -192,13 +193,20 @@ static int ethtool(int fd, const char *name, void *data)
 	return ioctl(fd, SIOCETHTOOL, &r) < 0 ? -errno : 0;
 }
 
-static bool counts_flow(const char *name)
+bool facts_trouble(const char *counter)
 {
-	return strstr(name, "pause") || strstr(name, "ecn") || strstr(name, "cnp") ||
-	       strstr(name, "discard") || strstr(name, "out_of_buffer");
+	static const char *const words[] = {
+		"err", "retry", "rnr", "nak", "out_of", "dup", "timeout", "drop", "discard", "cnp",
+		"ecn", "pause",
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(counter, words[i]))
+			return true;
+	return false;
 }
 
-/* The driver's counters of pause frames, of congestion marks and of dropped packets. */
+/* The driver's counters of trouble that are not 0. */
 static void set_statistics(json_t *o, int fd, const char *card)
 {
 	CLEANUP_FREE struct ethtool_sset_info *ask = calloc(1, sizeof(*ask) + sizeof(uint32_t));
@@ -233,7 +241,7 @@ static void set_statistics(json_t *o, int fd, const char *card)
 		snprintf(name, sizeof(name), "%.*s", ETH_GSTRING_LEN,
 			 (const char *)names->data + (size_t)i * ETH_GSTRING_LEN);
 		memcpy(&v, values->data + i, sizeof(v));
-		if (v && counts_flow(name))
+		if (v && facts_trouble(name))
 			set_number(counters, name, v);
 	}
 	json_object_set_new(o, "counters", counters);
@@ -314,8 +322,9 @@ static void set_node(json_t *o, int node)
 		set_number(o, "node", (uint64_t)node);
 }
 
-static void add_card(struct facts *f, const char *card)
+static void add_card(struct facts *f, char *path)
 {
+	const char *card = strrchr(path, '/') + 1;
 	char state[SYS_TEXT];
 	json_t *o;
 
@@ -331,7 +340,9 @@ static void add_card(struct facts *f, const char *card)
 	set_conf(f, o, card, "arp_ignore");
 	set_conf(f, o, card, "arp_announce");
 	set_conf(f, o, card, "rp_filter");
-	if (sys_is_own(f->t))
+	set_number(o, "received", sys_number(f->t, path, "statistics", "rx_bytes"));
+	set_number(o, "sent", sys_number(f->t, path, "statistics", "tx_bytes"));
+	if (sys_is_own(f->t) && !f->brief)
 		set_pause(o, card);
 	fact_add(f, "card", o);
 }
@@ -343,7 +354,7 @@ static bool gid_is_zero(const char *gid)
 	return !gid[strspn(gid, "0:")];
 }
 
-static json_t *port_gids(const struct facts *f, const char *device, const char *port)
+static json_t *port_gids(const struct facts *f, const char *path)
 {
 	json_t *list = json_array();
 	char gid[SYS_TEXT], type[SYS_TEXT], card[SYS_TEXT];
@@ -352,12 +363,12 @@ static json_t *port_gids(const struct facts *f, const char *device, const char *
 		const struct topo *t = f->t;
 		json_t *o;
 
-		if (sys_line(t, gid, "class/infiniband/%s/ports/%s/gids/%d", device, port, i))
+		if (sys_line(t, gid, "%s/gids/%d", path, i))
 			break;
 		if (gid_is_zero(gid))
 			continue;
-		sys_line(t, type, "class/infiniband/%s/ports/%s/gid_attrs/types/%d", device, port, i);
-		sys_line(t, card, "class/infiniband/%s/ports/%s/gid_attrs/ndevs/%d", device, port, i);
+		sys_line(t, type, "%s/gid_attrs/types/%d", path, i);
+		sys_line(t, card, "%s/gid_attrs/ndevs/%d", path, i);
 		o = json_object();
 		json_set_name(o, "gid", gid);
 		json_set_name(o, "type", type);
@@ -367,104 +378,95 @@ static json_t *port_gids(const struct facts *f, const char *device, const char *
 	return list;
 }
 
-/* Call fn for each name in a directory of sysfs, in any order. */
-static void each_name(struct facts *f, void (*fn)(struct facts *f, const char *name, void *arg),
-		      void *arg, const char *dir)
+/* Add the numbers in files that match pattern to o, by the names of the files. */
+static void set_numbers(const struct facts *f, json_t *o, const char *pattern)
 {
-	CLEANUP_FREE char *path = NULL;
-	const struct dirent *de;
-	DIR *d;
+	glob_t found = { 0 };
 
-	if (asprintf(&path, "%s/%s", f->t->sys, dir) < 0)
-		path = NULL;
-	d = path ? opendir(path) : NULL;
-	while (d && (de = readdir(d)))
-		if (de->d_name[0] != '.')
-			fn(f, de->d_name, arg);
-	if (d)
-		closedir(d);
-}
+	if (glob(pattern, GLOB_NOESCAPE, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		const char *name = strrchr(found.gl_pathv[i], '/') + 1;
+		char text[SYS_TEXT];
+		uint64_t v;
 
-struct counters {
-	const char *device, *port;
-	json_t *o;
-};
-
-static void add_counter(struct facts *f, const char *name, void *arg)
-{
-	const struct counters *c = arg;
-	char text[SYS_TEXT];
-	uint64_t v;
-
-	if (strcmp(name, "lifespan") &&
-	    !sys_line(f->t, text, "class/infiniband/%s/ports/%s/hw_counters/%s", c->device, c->port,
-		      name) && !parse_uint(text, 1, UINT64_MAX, &v))
-		set_number(c->o, name, v);
+		if (strcmp(name, "lifespan") && !sys_line(f->t, text, "%s", found.gl_pathv[i]) &&
+		    !parse_uint(text, 0, UINT64_MAX, &v))
+			set_number(o, name, v);
+	}
+	globfree(&found);
 }
 
 /* Can this process open the device? */
-static void find_access(struct facts *f, const char *name, void *arg)
+static void set_access(const struct facts *f, json_t *o, const char *device)
 {
-	struct counters *c = arg;
-	char text[SYS_TEXT], path[SYS_TEXT + 32];
+	glob_t found = { 0 };
 
-	if (sys_line(f->t, text, "class/infiniband_verbs/%s/ibdev", name) || strcmp(text, c->device))
+	if (!sys_is_own(f->t) || glob("/sys/class/infiniband_verbs/*/ibdev", 0, NULL, &found))
 		return;
-	snprintf(path, sizeof(path), "/dev/infiniband/%s", name);
-	json_object_set_new(c->o, "usable", json_boolean(!access(path, R_OK | W_OK)));
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		char text[SYS_TEXT], node[PATH_MAX], *dir = found.gl_pathv[i];
+
+		if (sys_line(f->t, text, "%s", dir) || strcmp(text, device))
+			continue;
+		*strrchr(dir, '/') = '\0';
+		snprintf(node, sizeof(node), "/dev/infiniband/%s", strrchr(dir, '/') + 1);
+		json_object_set_new(o, "usable", json_boolean(!access(node, R_OK | W_OK)));
+	}
+	globfree(&found);
 }
 
-static void add_port(struct facts *f, const char *port, void *device)
+/* path: of "class/infiniband/DEVICE/ports/PORT". */
+static void add_port(struct facts *f, char *path)
 {
-	struct counters c = { .device = device, .port = port, .o = json_object() };
-	json_t *o = json_object();
-	char dir[PATH_MAX], text[SYS_TEXT];
+	static const char *const files[] = { "state", "link_layer", "rate" };
+	const char *rest = path + strlen(f->t->sys) + strlen("/class/infiniband/");
+	CLEANUP_FREE char *device = strndup(rest, strcspn(rest, "/")), *pattern = NULL;
+	json_t *o = json_object(), *counters = json_object();
+	const char *port = strrchr(path, '/') + 1;
+	char text[SYS_TEXT];
 
-	json_set_name(o, "device", device);
-	json_set_name(o, "port", port);
-	set_node(o, topo_rdma(f->t, device));
-	for (int i = 0; i < 3; i++) {
-		static const char *const files[] = { "state", "link_layer", "rate" };
-
-		if (!sys_line(f->t, text, "class/infiniband/%s/ports/%s/%s", (char *)device, port,
-			      files[i]))
-			json_set_name(o, files[i], text);
+	if (!device || asprintf(&pattern, "%s/hw_counters/*", path) < 0)
+		pattern = NULL;
+	if (pattern) {
+		json_set_name(o, "device", device);
+		json_set_name(o, "port", port);
+		set_node(o, topo_rdma(f->t, device));
+		json_object_set_new(o, "gids", port_gids(f, path));
+		set_numbers(f, counters, pattern);
+		set_access(f, o, device);
 	}
-	json_object_set_new(o, "gids", port_gids(f, device, port));
-	snprintf(dir, sizeof(dir), "class/infiniband/%s/ports/%s/hw_counters", (char *)device, port);
-	each_name(f, add_counter, &c, dir);
-	json_object_set_new(o, "counters", c.o);
-	c.o = o;
-	if (sys_is_own(f->t))
-		each_name(f, find_access, &c, "class/infiniband_verbs");
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (!sys_line(f->t, text, "%s/%s", path, files[i]))
+			json_set_name(o, files[i], text);
+	json_object_set_new(o, "counters", counters);
+	/* In words of 4 bytes. */
+	set_number(o, "received", 4 * sys_number(f->t, path, "counters", "port_rcv_data"));
+	set_number(o, "sent", 4 * sys_number(f->t, path, "counters", "port_xmit_data"));
 	fact_add(f, "rdma", o);
 }
 
-/* ---- names in order ---- */
-
-struct name_list {
-	char name[CARDS_MOST][NAME_MAX + 1];
-	size_t n;
-};
-
-static void collect_name(struct facts *f, const char *name, void *arg)
+/* Call fn for each path below sysfs that matches pattern, in order. */
+static void each_path(struct facts *f, const char *pattern, unsigned most,
+		      void (*fn)(struct facts *f, char *path))
 {
-	struct name_list *l = arg;
+	CLEANUP_FREE char *whole = NULL;
+	glob_t found = { 0 };
 
-	if (l->n < CARDS_MOST)
-		snprintf(l->name[l->n++], sizeof(l->name[0]), "%s", name);
+	if (asprintf(&whole, "%s/%s", f->t->sys, pattern) < 0)
+		whole = NULL;
+	if (!whole || glob(whole, GLOB_NOESCAPE, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc && i < most; i++)
+		fn(f, found.gl_pathv[i]);
+	globfree(&found);
 }
 
-static int compare_names(const void *a, const void *b)
+/* Cards and RDMA ports. */
+static void add_cards(struct facts *f)
 {
-	return strverscmp(a, b);
-}
-
-static void list_names(struct facts *f, struct name_list *l, const char *dir)
-{
-	l->n = 0;
-	each_name(f, collect_name, l, dir);
-	qsort(l->name, l->n, sizeof(l->name[0]), compare_names);
+	each_path(f, "class/net/*", CARDS_MOST, add_card);
+	each_path(f, "class/infiniband/*/ports/*", PORTS_MOST, add_port);
 }
 
 /* ---- the path and the storage ---- */
@@ -493,10 +495,10 @@ static void add_path(struct facts *f, const struct sockaddr_storage *peer)
 json_t *facts_read(const struct sockaddr_storage *peer, dev_t storage, struct err *e)
 {
 	struct topo *t = topo_read(NULL, e);
-	struct facts f = { .t = t };
-	struct name_list *l = malloc(sizeof(*l)), *ports = malloc(sizeof(*ports));
+	struct facts f = { .t = t, .all = t ? json_array() : NULL };
+	struct ids nodes;
+	char text[256];
 
-	f.all = t && l && ports ? json_array() : NULL;
 	if (getifaddrs(&f.addresses))
 		f.addresses = NULL;
 	if (f.all) {
@@ -504,34 +506,30 @@ json_t *facts_read(const struct sockaddr_storage *peer, dev_t storage, struct er
 		add_processors(&f);
 		add_memory(&f);
 		add_tcp(&f);
-		list_names(&f, l, "class/net");
-		for (size_t i = 0; i < l->n; i++)
-			add_card(&f, l->name[i]);
-		list_names(&f, l, "class/infiniband");
-		for (size_t i = 0; i < l->n; i++) {
-			char dir[PATH_MAX];
-
-			snprintf(dir, sizeof(dir), "class/infiniband/%s/ports", l->name[i]);
-			list_names(&f, ports, dir);
-			for (size_t k = 0; k < ports->n; k++)
-				add_port(&f, ports->name[k], l->name[i]);
-		}
+		add_cards(&f);
 		if (peer && peer->ss_family != AF_UNSPEC)
 			add_path(&f, peer);
-		if (storage) {
-			struct ids nodes = topo_device(t, storage);
-			char text[256];
-
+		nodes = storage ? topo_device(t, storage) : (struct ids){ 0 };
+		if (storage)
 			fact_add(&f, "disk", json_pack("{s:s}", "nodes",
 				 ids_format(text, sizeof(text), &nodes)));
-		}
 	}
 	freeifaddrs(f.addresses);
-	free(l);
-	free(ports);
 	topo_free(t);
 	if (!f.all && !e->code)
-		err_sys(e, -ENOMEM, "facts of this machine");
+		err_nomem(e);
+	return f.all;
+}
+
+json_t *facts_cards(const char *sysfs)
+{
+	struct err ignored = ERR_INIT;
+	struct topo *t = topo_read(sysfs, &ignored);
+	struct facts f = { .t = t, .all = t ? json_array() : NULL, .brief = true };
+
+	if (f.all)
+		add_cards(&f);
+	topo_free(t);
 	return f.all;
 }
 

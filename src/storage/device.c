@@ -436,10 +436,10 @@ static int rate_run(struct io *io, int fd, bool write, uint8_t *data, uint64_t n
 		if (n < 0)
 			return n;
 		for (int i = 0; i < n; i++) {
-			if (done[i]->result < 0 && !rc)
-				rc = (int)done[i]->result;
-			else
+			if (done[i]->result >= 0)
 				moved += (uint64_t)done[i]->result;
+			else if (!rc)
+				rc = (int)done[i]->result;
 			idle[nidle++] = done[i];
 		}
 	}
@@ -450,7 +450,13 @@ static int rate_run(struct io *io, int fd, bool write, uint8_t *data, uint64_t n
 	return rc;
 }
 
-int storage_measure(int fd, uint64_t ns, struct storage_rates *r)
+/* Bytes per second; 0: not measured. */
+struct rates {
+	uint64_t write, read;
+	bool direct;            /* past the page cache */
+};
+
+static int rates_measure(int fd, uint64_t ns, struct rates *r)
 {
 	CLEANUP_FREE uint8_t *data = aligned_alloc(RATE_BYTES, (size_t)RATE_DEPTH * RATE_BYTES);
 	int file CLEANUP_CLOSE = rate_file(fd);
@@ -460,7 +466,6 @@ int storage_measure(int fd, uint64_t ns, struct storage_rates *r)
 	struct io *io;
 	int rc;
 
-	*r = (struct storage_rates){ 0 };
 	if (file < 0)
 		return file;
 	if (!data)
@@ -487,6 +492,21 @@ int storage_measure(int fd, uint64_t ns, struct storage_rates *r)
 		rc = rate_run(io, file, false, data, ns, &bytes, &r->read);
 	io_free(io);
 	return rc;
+}
+
+json_t *storage_fact(int fd, const char *path, uint64_t ns, const char *why)
+{
+	struct rates r = { 0 };
+	int rc = fd < 0 || why ? fd : rates_measure(fd, ns, &r);
+	json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:b}", "fact", "storage", "kind",
+			      storage_class_text(fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd)),
+			      "write", (json_int_t)r.write, "read", (json_int_t)r.read, "direct",
+			      r.direct);
+
+	json_set_name(o, "path", path);
+	if (rc < 0 || why)
+		json_set_name(o, "error", rc < 0 ? root_why(rc) : why);
+	return o;
 }
 
 int fd_reopen(int fd, int flags)

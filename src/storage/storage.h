@@ -248,16 +248,11 @@ enum storage_class storage_class_of_source(int fd);
 /* The class as static text for messages, such as "an SSD" or "storage of unknown kind". */
 const char *storage_class_text(unsigned class);
 
-/* Bytes per second of the storage below a directory; 0: not measured. */
-struct storage_rates {
-	uint64_t write, read;
-	bool direct;          /* past the page cache */
-};
-
-/* Measure with a file without a name in the directory fd: write for ns, at most 4 GiB (256 MiB if the
- * page cache cannot be bypassed) and a tenth of the free space, sync, and read the data back. 0 or a
- * negative errno. Any thread. */
-int storage_measure(int fd, uint64_t ns, struct storage_rates *r);
+/* For rftp doctor: the fact "storage", rftp-protocol(7), of the directory fd; path: its name. The rates
+ * are measured with a file without a name: write for ns, at most 4 GiB (256 MiB if the page cache
+ * cannot be bypassed) and a tenth of the free space, sync, and read the data back. fd < 0, a negative
+ * errno, or why, a text: they are not measured for this reason. The caller owns it. Any thread. */
+json_t *storage_fact(int fd, const char *path, uint64_t ns, const char *why);
 
 /* The NUMA nodes of the device that holds fd's file; for a tmpfs the nodes of its memory, if its
  * mount options name them. Empty: not known. Any thread. */

@@ -474,13 +474,13 @@ void offer_fill(struct offer *o, const struct transfer_tuning *t)
 	o->channels_more = CHANNELS_MORE;
 }
 
-void transfer_limits(const struct transfer_tuning *t, uint64_t *memory, uint64_t *locked)
+json_t *transfer_limits(const struct transfer_tuning *t)
 {
 	struct offer o = { 0 };
 
 	offer_fill(&o, t);
-	*memory = o.memory;
-	*locked = o.locked;
+	return json_pack("{s:s, s:I, s:I}", "fact", "limits", "memory", (json_int_t)o.memory, "locked",
+			 (json_int_t)min_u64(o.locked, INT64_MAX));
 }
 
 int offer_nics(struct offer *o, const struct transfer_tuning *t,

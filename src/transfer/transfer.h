@@ -45,9 +45,9 @@ struct transfer_tuning {
 };
 
 void transfer_tuning_default(struct transfer_tuning *t);
-/* The bytes that a transfer with these settings may use for blocks, and those of them that RDMA may
- * register; *locked UINT64_MAX: no limit. */
-void transfer_limits(const struct transfer_tuning *t, uint64_t *memory, uint64_t *locked);
+/* For rftp doctor: the fact "limits", rftp-protocol(7), of a transfer with these settings. The caller
+ * owns it; NULL: out of memory. */
+json_t *transfer_limits(const struct transfer_tuning *t);
 /* At a server's start: log the network cards that can carry data, and the reason when there is no
  * RDMA. Opens no device. */
 void transfer_say_cards(const struct transfer_tuning *t);

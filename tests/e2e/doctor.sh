@@ -111,6 +111,8 @@ check "large buffers" verdict here TCP ok '256 MiB'
 check "the card" verdict here card ok 'ens1f0: 100000 Mbit/s, MTU 9000, node 0'
 run env RFTP_SYSFS="$tmp/bad" RFTP_PROC="$tmp/bad.proc" rftp doctor -q
 check "-q leaves out the good lines" test -s "$tmp/out" -a "$(grep -c '^\(ok\|unknown\)' "$tmp/out")" -eq 0
+on bad -q
+check "also with --json" test "$(grep -c '"verdict":"\(ok\|unknown\)"' "$tmp/out")" -eq 0 -a "$(grep -c '"verdict"' "$tmp/out")" -gt 0
 if [ ${#as_other[@]} -gt 0 ]; then
 	chmod 777 "$tmp/here"
 	chmod -R a+rX "$tmp"
@@ -129,7 +131,7 @@ if is_root && unshare -n true 2>/dev/null && command -v ip >/dev/null; then
 	cp -r "$tmp/good.proc" "$tmp/arp.proc"
 	echo 2 >"$tmp/arp.proc/sys/net/ipv4/conf/all/rp_filter"
 	run unshare -nm bash -c "$cards RFTP_PROC=$tmp/arp.proc exec rftp doctor --json"
-	check "each answers for itself" verdict here ARP ok 'c1 and c2'
+	check "each answers for itself" verdict here ARP ok 'cards in one subnet answer for themselves only'
 fi
 
 # ---- a server ----
@@ -180,7 +182,7 @@ if is_root; then
 	three_processes
 	both_ends three
 	for i in {1..8}; do
-		rftp doctor -q --json "${login[@]}" "rftp://alice@127.0.0.1:$port/" >"$tmp/many.$i" 2>&1 &
+		rftp doctor --time 200ms --json "${login[@]}" "rftp://alice@127.0.0.1:$port/" >"$tmp/many.$i" 2>&1 &
 		many[i]=$!
 	done
 	for i in {1..8}; do
@@ -219,7 +221,7 @@ relays=0
 claims() {
 	rm -f "$tmp/relay.port"
 	mkfifo "$tmp/hold.$((++relays))"
-	"$lib/doctor-relay.py" "$port" "$tmp/relay.port" "$@" <"$tmp/hold.$relays" &
+	"$lib/relay.py" "$port" /dev/null "$tmp/relay.port" 0:up:0 "$@" <"$tmp/hold.$relays" &
 	others+=($!)
 	exec 9>"$tmp/hold.$relays"
 	patience 10 test -s "$tmp/relay.port"
@@ -238,6 +240,8 @@ claims '"fact":"host"' '"fact":"card","name":"x","mbps":-5,"mtu":true,"addresses
 check "claims that make no sense are no harm" test "$status" -le 1
 check "the summary counts" counts
 check "nor are terminal sequences" not grep -q $'\033' "$tmp/out"
+claims '"fact":"host"' '"fact":"rdma","device":"x;reboot","port":"1","state":"DOWN","gids":[{"card":"$(reboot)","type":"","gid":"1"}]}\n {"fact":"host"'
+check "no command of a server gets into a remedy" verdict there RDMA warning 'x;reboot port 1 .* ## rdma link show DEVICE/1; ip link set dev CARD up$'
 claims ' \{"fact":"tcp".*\}' ' {"fact":"tcp",'
 check "claims that are no JSON" verdict there facts unknown 'is not a fact'
 check "the server is well" stops_well

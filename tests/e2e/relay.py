@@ -1,11 +1,21 @@
 #!/usr/bin/env python3
-"""relay.py PORT FILE PORTFILE [COUNT:up|down:OFFSET]: forwards connections to 127.0.0.1:PORT, and
-records the clients' bytes in FILE. In each of the first COUNT connections it flips one bit of
-the byte at OFFSET in that direction (up: from the client). Ends when its standard input does."""
-import itertools, os, socket, sys, threading
+"""relay.py PORT FILE PORTFILE [COUNT:up|down:OFFSET [OLD NEW]...]: forwards connections to
+127.0.0.1:PORT, and records the clients' bytes in FILE. In each of the first COUNT connections it
+flips one bit of the byte at OFFSET in that direction (up: from the client). In replies to SITE FACTS
+it replaces regular expressions. Ends when its standard input does."""
+import itertools, os, re, socket, sys, threading
 
 to, record = int(sys.argv[1]), open(sys.argv[2], 'wb', buffering=0)
 count, direction, offset = (sys.argv[4] if len(sys.argv) > 4 else '0:up:0').split(':')
+edits = [a.encode() for a in sys.argv[5:]]
+
+
+def edited(a, data):
+    while b'\n200 ' not in data:
+        data += a.recv(65536)
+    for old, new in zip(edits[::2], edits[1::2]):
+        data = re.sub(old, new, data)
+    return data
 
 
 def pump(a, b, keep, flip):
@@ -16,6 +26,8 @@ def pump(a, b, keep, flip):
                 i = int(offset) - at
                 data = data[:i] + bytes([data[i] ^ 4]) + data[i + 1:]
             at += len(data)
+            if edits and data.startswith(b'200-Facts:'):
+                data = edited(a, data)
             if keep:
                 record.write(data)
             b.sendall(data)

@@ -119,7 +119,7 @@ static char *ports(const char *sysfs)
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
 
-	metrics_put_ports(out, sysfs);
+	metrics_put_cards(out, sysfs);
 	fclose(out);
 	return text;
 }
@@ -136,8 +136,16 @@ static void test_ports(void **state)
 	make_file(dir, "rnr_nak_retry_err", "17\n");
 	make_file(dir, "send_err", "<not a number>\n");
 	make_file(dir, "lifespan", "10\n");
+	snprintf(dir, sizeof(dir), "%s/class/infiniband/m\"x\\\n0/ports/1/counters", top);
+	make_file(dir, "port_xmit_data", "25\n");
 	snprintf(dir, sizeof(dir), "%s/class/infiniband/down/ports/2", top);
 	make_file(dir, "state", "1: DOWN\n");
+	snprintf(dir, sizeof(dir), "%s/class/net/eth0", top);
+	make_file(dir, "operstate", "up\n");
+	snprintf(dir, sizeof(dir), "%s/class/net/eth0/statistics", top);
+	make_file(dir, "rx_bytes", "1234567890123\n");
+	snprintf(dir, sizeof(dir), "%s/devices/system/cpu", top);
+	make_file(dir, "online", "0\n");
 
 	text = ports(top);
 	assert_non_null(strstr(text, "\nrftpd_rdma_port_up{device=\"m\\\"x\\\\\\n0\",port=\"1\"} "
@@ -145,6 +153,10 @@ static void test_ports(void **state)
 	assert_non_null(strstr(text, "\nrftpd_rdma_port_up{device=\"down\",port=\"2\"} 0\n"));
 	assert_non_null(strstr(text, "\nrftpd_rdma_events_total{device=\"m\\\"x\\\\\\n0\","
 			       "port=\"1\",event=\"rnr_nak_retry_err\"} 17\n"));
+	assert_non_null(strstr(text, "\nrftpd_rdma_bytes_total{device=\"m\\\"x\\\\\\n0\",port=\"1\","
+			       "direction=\"sent\"} 100\n"));
+	assert_non_null(strstr(text, "\nrftpd_card_bytes_total{device=\"eth0\","
+			       "direction=\"received\"} 1234567890123\n"));
 	assert_null(strstr(text, "send_err"));
 	assert_null(strstr(text, "lifespan"));
 	free(text);

@@ -42,24 +42,13 @@ static json_t *facts_parse(char *text, struct err *e)
 static void add_own(struct doctor *d)
 {
 	int fd CLEANUP_CLOSE = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct storage_rates r = { 0 };
 	struct transfer_tuning t;
-	uint64_t memory, locked;
-	int rc = fd < 0 ? -errno : storage_measure(fd, d->time_ns, &r);
-	json_t *o;
 
+	fd = fd < 0 ? -errno : fd;
 	transfer_tuning_default(&t);
 	t.memory = d->job->o.memory;
-	transfer_limits(&t, &memory, &locked);
-	json_array_append_new(d->here.facts, json_pack("{s:s, s:I, s:I}", "fact", "limits", "memory",
-			      (json_int_t)memory, "locked", (json_int_t)min_u64(locked, INT64_MAX)));
-	o = json_pack("{s:s, s:s, s:I, s:I, s:b}", "fact", "storage", "kind",
-		      storage_class_text(fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd)), "write",
-		      (json_int_t)r.write, "read", (json_int_t)r.read, "direct", r.direct);
-	json_set_name(o, "path", d->dir);
-	if (rc < 0)
-		json_set_name(o, "error", strerror(-rc));
-	json_array_append_new(d->here.facts, o);
+	json_array_append_new(d->here.facts, transfer_limits(&t));
+	json_array_append_new(d->here.facts, storage_fact(fd, d->dir, d->time_ns, NULL));
 }
 
 static int check_here(struct doctor *d, const struct sockaddr_storage *peer, struct err *e)
@@ -151,7 +140,7 @@ static json_t *ask_facts(struct server *s, const char *path, struct err *e)
 
 	if (asprintf(&command, path ? "FACTS %s" : "FACTS", path) < 0) {
 		command = NULL;
-		err_sys(e, -ENOMEM, "facts");
+		err_nomem(e);
 		return NULL;
 	}
 	rc = ftp_simple(s->client, FTP_SITE, command, &text, e);
@@ -197,8 +186,8 @@ static void check_mtu(struct doctor *d)
 
 	snprintf(remedy, sizeof(remedy), "tracepath -n %.100s", printable(d->host));
 	if (out < 0 || in < 0)
-		say(d, UNKNOWN, "path", "MTU", NULL, "this end %s, the other %s",
-		    out < 0 ? "does not know it" : "knows it", in < 0 ? "does not" : "does");
+		say(d, UNKNOWN, "path", "MTU", NULL, "the %s does not know it",
+		    out < 0 ? "client" : "server");
 	else if (ours > 0 && theirs > 0 && ours != theirs)
 		say(d, WARNING, "path", "MTU", "ip link set dev CARD mtu BYTES",
 		    "the cards differ: %lld here, %lld there", (long long)ours, (long long)theirs);
@@ -316,15 +305,7 @@ static void check_there(struct doctor *d, struct server *s, const char *path)
 	e = (struct err)ERR_INIT;
 	if (d->there.facts && server_connected(s)) {
 		d->there.later = ask_facts(s, path, &e);
-		if (d->there.later)
-			for (const char *const *kind = (const char *const[]){ "storage", "disk", NULL };
-			     *kind; kind++) {
-				json_t *o = fact(d->there.later, *kind, 0);
-
-				if (o)
-					json_array_append(d->there.facts, o);
-			}
-		else
+		if (!d->there.later)
 			say(d, UNKNOWN, "there", "storage", NULL, "%s", e.text);
 	}
 	d->here.later = facts_read(NULL, 0, &e);

@@ -25,6 +25,8 @@ void say(struct doctor *d, enum verdict v, const char *where, const char *check,
 	va_end(ap);
 	one_line(text);
 	d->count[v]++;
+	if (v < WARNING && d->job->o.quiet)
+		return;
 	if (d->job->o.json) {
 		json_t *o = json_pack("{s:s, s:s, s:s, s:s}", "event", "check", "verdict",
 				      verdict_words[v], "where", where, "check", check);
@@ -33,7 +35,7 @@ void say(struct doctor *d, enum verdict v, const char *where, const char *check,
 		if (remedy)
 			json_set_name(o, "remedy", remedy);
 		json_emit(stdout, o);
-	} else if (v >= WARNING || !d->job->o.quiet) {
+	} else {
 		printf("%-7s  %-5s  %-10s  %s%s%s%s\n", verdict_words[v], where, check, text,
 		       remedy ? " (" : "", remedy ? remedy : "", remedy ? ")" : "");
 		fflush(stdout);
@@ -72,71 +74,101 @@ int64_t number_of(const json_t *o, const char *key)
 	       json_is_real(v) && real >= 0 && real < 1e15 ? (int64_t)real : -1;
 }
 
+static bool member_is(const json_t *o, const char *key, const char *text)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s && !strcmp(s, text);
+}
+
+/* The member of a fact for a command, which users may paste into a shell: a server could send a name
+ * with a command in it. Then, and without the member: other. */
+static const char *word_of(const json_t *o, const char *key, const char *other)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:@";
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s && *s && strlen(s) < 32 && !s[strspn(s, plain)] ? s : other;
+}
+
 json_t *card_of(const struct side *s)
 {
 	json_t *o;
 
 	for (size_t i = 0; s->card && (o = fact(s->facts, "card", i)); i++)
-		if (!strcmp(text_of(o, "name"), s->card))
+		if (member_is(o, "name", s->card))
 			return o;
 	return NULL;
 }
 
 /* ---- checks of one end ---- */
 
+/* The first address of a port that belongs to a card; or an address; NULL: there is none. */
+static const json_t *gid_of(const json_t *o)
+{
+	const json_t *gids = json_object_get(o, "gids"), *gid;
+	size_t i;
+
+	json_array_foreach(gids, i, gid)
+		if (*text_of(gid, "card"))
+			return gid;
+	return json_array_get(gids, 0);
+}
+
+static bool has_roce_v2(const json_t *o)
+{
+	const json_t *gid;
+	size_t i;
+
+	json_array_foreach(json_object_get(o, "gids"), i, gid)
+		if (member_is(gid, "type", "RoCE v2"))
+			return true;
+	return false;
+}
+
+static void check_port_of(struct doctor *d, const struct side *s, const json_t *o)
+{
+	const char *device = word_of(o, "device", "DEVICE"), *port = word_of(o, "port", "PORT");
+	const char *card = word_of(gid_of(o), "card", "CARD");
+	bool infiniband = member_is(o, "link_layer", "InfiniBand");
+	char name[80], remedy[160], node[32] = "";
+
+	snprintf(name, sizeof(name), "%s port %s", text_of(o, "device"), text_of(o, "port"));
+	if (number_of(o, "node") >= 0)
+		snprintf(node, sizeof(node), ", node %d", (int)number_of(o, "node"));
+	if (!strstr(text_of(o, "state"), "ACTIVE")) {
+		snprintf(remedy, sizeof(remedy), "rdma link show %s/%s; ip link set dev %s up", device,
+			 port, card);
+		say(d, WARNING, s->name, "RDMA", remedy, "%s is not active: %s", name,
+		    text_of(o, "state"));
+	} else if (json_is_false(json_object_get(o, "usable"))) {
+		say(d, WRONG, s->name, "RDMA", "chmod 666 /dev/infiniband/uverbs*",
+		    "%s: this user may not open the device", name);
+	} else if (!gid_of(o)) {
+		snprintf(remedy, sizeof(remedy), "ip address add ADDRESS/BITS dev %s", card);
+		say(d, WRONG, s->name, "RDMA", remedy, "%s has no address (GID)", name);
+	} else if (!infiniband && !has_roce_v2(o)) {
+		snprintf(remedy, sizeof(remedy), "cma_roce_mode -d %s -p %s -m 2", device, port);
+		say(d, WARNING, s->name, "RDMA", remedy,
+		    "%s has RoCE v1 only, which routers do not pass on", name);
+	} else {
+		say(d, OK, s->name, "RDMA", NULL, "%s is active, %s%s%s%s%s%s", name,
+		    infiniband ? "InfiniBand" : "RoCE v2", *text_of(gid_of(o), "card") ? " on " : "",
+		    text_of(gid_of(o), "card"), *text_of(o, "rate") ? ", " : "", text_of(o, "rate"),
+		    node);
+	}
+}
+
 static void check_rdma(struct doctor *d, const struct side *s)
 {
-	const json_t *o = fact(s->facts, "rdma", 0);
+	bool built = strstr(text_of(fact(s->facts, "host", 0), "features"), "+rdma");
+	const json_t *o;
 
-	if (!o && strstr(text_of(fact(s->facts, "host", 0), "features"), "+rdma"))
-		say(d, OK, s->name, "RDMA", NULL, "no RDMA device: data goes over TCP");
-	else if (!o)
-		say(d, OK, s->name, "RDMA", NULL, "this build has no RDMA: data goes over TCP");
-	for (size_t i = 0; (o = fact(s->facts, "rdma", i)); i++) {
-		const json_t *gids = json_object_get(o, "gids"), *gid;
-		CLEANUP_FREE char *device = strdup(text_of(o, "device"));
-		CLEANUP_FREE char *card = NULL, *remedy = NULL;
-		bool v2 = false, infiniband = !strcmp(text_of(o, "link_layer"), "InfiniBand");
-		size_t k;
-
-		json_array_foreach(gids, k, gid) {
-			v2 |= !strcmp(text_of(gid, "type"), "RoCE v2");
-			if (!card && *text_of(gid, "card"))
-				card = strdup(text_of(gid, "card"));
-		}
-		if (!strstr(text_of(o, "state"), "ACTIVE")) {
-			if (asprintf(&remedy, "rdma link show %s/%s; ip link set dev %s up", device,
-				     text_of(o, "port"), card ? card : "CARD") < 0)
-				remedy = NULL;
-			say(d, WARNING, s->name, "RDMA", remedy, "%s port %s is not active: %s", device,
-			    text_of(o, "port"), text_of(o, "state"));
-		} else if (json_is_false(json_object_get(o, "usable"))) {
-			say(d, WRONG, s->name, "RDMA", "chmod 666 /dev/infiniband/uverbs*",
-			    "%s: this user may not open the device", device);
-		} else if (!json_array_size(gids)) {
-			if (asprintf(&remedy, "ip address add ADDRESS/BITS dev %s",
-				     card ? card : "CARD") < 0)
-				remedy = NULL;
-			say(d, WRONG, s->name, "RDMA", remedy, "%s port %s has no address (GID)",
-			    device, text_of(o, "port"));
-		} else if (!infiniband && !v2) {
-			if (asprintf(&remedy, "cma_roce_mode -d %s -p %s -m 2", device,
-				     text_of(o, "port")) < 0)
-				remedy = NULL;
-			say(d, WARNING, s->name, "RDMA", remedy,
-			    "%s port %s has RoCE v1 only, which routers do not pass on", device,
-			    text_of(o, "port"));
-		} else {
-			char node[32] = "";
-
-			if (number_of(o, "node") >= 0)
-				snprintf(node, sizeof(node), ", node %d", (int)number_of(o, "node"));
-			say(d, OK, s->name, "RDMA", NULL, "%s port %s is active, %s%s%s%s%s%s", device,
-			    text_of(o, "port"), infiniband ? "InfiniBand" : "RoCE v2",
-			    card ? " on " : "", card ? card : "", *text_of(o, "rate") ? ", " : "",
-			    text_of(o, "rate"), node);
-		}
-	}
+	for (size_t i = 0; (o = fact(s->facts, "rdma", i)); i++)
+		check_port_of(d, s, o);
+	if (!fact(s->facts, "rdma", 0))
+		say(d, OK, s->name, "RDMA", NULL, "none, %s: data goes over TCP",
+		    built ? "because no card has it" : "in this build");
 }
 
 static void check_locked(struct doctor *d, const struct side *s, bool service)
@@ -289,32 +321,34 @@ static bool share_subnet(const json_t *a, const json_t *b)
 	return false;
 }
 
+static bool answers_for_itself(const json_t *card)
+{
+	return number_of(card, "arp_ignore") > 0 && number_of(card, "arp_announce") == 2 &&
+	       number_of(card, "rp_filter") != 1;
+}
+
 /* Two cards in one subnet: by default each answers ARP for the other's address. */
 static void check_arp(struct doctor *d, const struct side *s)
 {
 	const json_t *a, *b;
+	unsigned pairs = 0;
 
 	for (size_t i = 0; (a = fact(s->facts, "card", i)); i++)
 		for (size_t k = i + 1; (b = fact(s->facts, "card", k)); k++) {
-			bool good = number_of(a, "arp_ignore") > 0 && number_of(b, "arp_ignore") > 0 &&
-				    number_of(a, "arp_announce") == 2 &&
-				    number_of(b, "arp_announce") == 2 &&
-				    number_of(a, "rp_filter") != 1 && number_of(b, "rp_filter") != 1;
-
 			if (!share_subnet(a, b))
 				continue;
-			if (good)
-				say(d, OK, s->name, "ARP", NULL, "%s and %s are in one subnet; each "
-				    "answers for itself", text_of(a, "name"), text_of(b, "name"));
-			else
-				say(d, WARNING, s->name, "ARP", "sysctl -w "
-				    "net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 "
-				    "net.ipv4.conf.all.rp_filter=2",
-				    "%s and %s are in one subnet, and one may get the packets of the "
-				    "other", text_of(a, "name"), text_of(b, "name"));
+			pairs++;
+			if (answers_for_itself(a) && answers_for_itself(b))
+				continue;
+			say(d, WARNING, s->name, "ARP", "sysctl -w "
+			    "net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 "
+			    "net.ipv4.conf.all.rp_filter=2",
+			    "%s and %s are in one subnet, and one may get the packets of the other",
+			    text_of(a, "name"), text_of(b, "name"));
 			return;
 		}
-	say(d, OK, s->name, "ARP", NULL, "no two cards are in one subnet");
+	say(d, OK, s->name, "ARP", NULL, "%s", pairs ?
+	    "cards in one subnet answer for themselves only" : "no two cards are in one subnet");
 }
 
 static void check_cards(struct doctor *d, const struct side *s)
@@ -333,7 +367,8 @@ static void check_cards(struct doctor *d, const struct side *s)
 			snprintf(speed, sizeof(speed), "%lld Mbit/s", (long long)mbps);
 		if (number_of(o, "node") >= 0)
 			snprintf(node, sizeof(node), ", node %d", (int)number_of(o, "node"));
-		snprintf(remedy, sizeof(remedy), "--nic-node %.20s=NODE, by lspci -vv", name);
+		snprintf(remedy, sizeof(remedy), "--nic-node %s=NODE, by lspci -vv",
+			 word_of(o, "name", "CARD"));
 		if (several && !*node)
 			say(d, WARNING, s->name, "card", remedy,
 			    "%s: %s, its NUMA node is not known", name, speed);
@@ -345,7 +380,9 @@ static void check_cards(struct doctor *d, const struct side *s)
 
 static void check_storage(struct doctor *d, const struct side *s)
 {
-	const json_t *o = fact(s->facts, "storage", 0), *disk = fact(s->facts, "disk", 0);
+	/* A server measures its storage last. */
+	const json_t *facts = s == &d->there ? s->later : s->facts;
+	const json_t *o = fact(facts, "storage", 0), *disk = fact(facts, "disk", 0);
 	double writes = (double)number_of(o, "write"), reads = (double)number_of(o, "read");
 	bool there = s == &d->there;
 	double in = there ? d->put : d->get, out = there ? d->get : d->put;
@@ -379,79 +416,77 @@ static void check_storage(struct doctor *d, const struct side *s)
 
 /* ---- counters ---- */
 
-/* Does a counter of a driver count lost, late, repeated or held back packets? */
-static bool counts_trouble(const char *name)
-{
-	static const char *const words[] = {
-		"err", "retry", "rnr", "nak", "out_of", "dup", "timeout", "drop", "discard", "cnp",
-		"ecn", "pause",
-	};
+/* Findings of one check, separated by commas. */
+struct findings {
+	char text[400];
+};
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(name, words[i]))
-			return true;
-	return false;
+static void __attribute__((format(printf, 2, 3))) find(struct findings *f, const char *fmt, ...)
+{
+	size_t len = strlen(f->text);
+	va_list ap;
+
+	if (len)
+		len += (size_t)snprintf(f->text + len, sizeof(f->text) - len, ", ");
+	if (len >= sizeof(f->text))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(f->text + len, sizeof(f->text) - len, fmt, ap);
+	va_end(ap);
 }
 
-/* Counters that grew during the measurement, as "NAME +N, ..." in text. */
-static void add_growth(char *text, size_t room, const char *of, const json_t *before, json_t *after)
+/* The fact of the same card or port after the measurement. */
+static const json_t *later_of(const struct side *s, const json_t *o, const char *kind,
+			      const char *name)
 {
+	const json_t *l;
+
+	for (size_t i = 0; (l = fact(s->later, kind, i)); i++)
+		if (json_equal(json_object_get(l, name), json_object_get(o, name)) &&
+		    json_equal(json_object_get(l, "port"), json_object_get(o, "port")))
+			return l;
+	return NULL;
+}
+
+/* Find the counters of trouble that grew during the measurement. */
+static void find_growth(struct findings *f, const struct side *s, const json_t *o, const char *kind,
+			const char *member)
+{
+	const json_t *before = json_object_get(o, "counters");
+	json_t *after = json_object_get(later_of(s, o, kind, member), "counters"), *v;
 	const char *name;
-	json_t *v;
 
 	json_object_foreach(after, name, v) {
 		int64_t was = number_of(before, name);
-		int64_t grew = json_integer_value(v) - (was > 0 ? was : 0);
-		size_t len = strlen(text);
+		int64_t grew = number_of(after, name) - (was > 0 ? was : 0);
 
-		if (!counts_trouble(name) || !json_is_integer(v) || grew <= 0)
-			continue;
-		snprintf(text + len, room - len, "%s%s %s +%lld", len ? ", " : "", of,
-			 printable(name), (long long)grew);
+		if (facts_trouble(name) && grew > 0)
+			find(f, "%s %s +%lld", text_of(o, member), printable(name), (long long)grew);
 	}
 }
 
 static void check_counters(struct doctor *d, const struct side *s)
 {
-	const json_t *tcp = fact(s->facts, "tcp", 0), *tcp_later = fact(s->later, "tcp", 0), *o, *l;
+	const json_t *tcp = fact(s->facts, "tcp", 0), *tcp_later = fact(s->later, "tcp", 0), *o;
 	int64_t resent = number_of(tcp_later, "retransmits") - number_of(tcp, "retransmits");
 	int64_t marks = number_of(tcp_later, "congestion_marks") - number_of(tcp, "congestion_marks");
 	double packets = (d->put + d->get) * (double)d->time_ns / 1e9 / SEGMENT + 1;
-	char text[400] = "", remedy[96] = "";
+	struct findings f = { "" };
 
-	for (size_t i = 0; (o = fact(s->facts, "card", i)) && (l = fact(s->later, "card", i)); i++) {
-		CLEANUP_FREE char *name = strdup(text_of(o, "name"));
-
-		add_growth(text, sizeof(text), name, json_object_get(o, "counters"),
-			   json_object_get(l, "counters"));
-		if (*text && !*remedy)
-			snprintf(remedy, sizeof(remedy), "ethtool -S %.20s; ethtool -a %.20s", name, name);
-	}
-	for (size_t i = 0; (o = fact(s->facts, "rdma", i)) && (l = fact(s->later, "rdma", i)); i++) {
-		CLEANUP_FREE char *name = strdup(text_of(o, "device"));
-
-		add_growth(text, sizeof(text), name, json_object_get(o, "counters"),
-			   json_object_get(l, "counters"));
-		if (*text && !*remedy)
-			snprintf(remedy, sizeof(remedy), "rdma statistic show link %.40s", name);
-	}
 	if (!s->later)
 		return;
-	if (number_of(tcp, "retransmits") >= 0 && (double)resent * 100 > packets * RESENT_PERCENT) {
-		size_t len = strlen(text);
-
-		snprintf(text + len, sizeof(text) - len, "%sTCP sent %lld packets again",
-			 len ? ", " : "", (long long)resent);
-	}
-	if (marks > 0) {
-		size_t len = strlen(text);
-
-		snprintf(text + len, sizeof(text) - len, "%s%lld packets with congestion marks",
-			 len ? ", " : "", (long long)marks);
-	}
-	if (*text)
-		say(d, WARNING, s->name, "counters", *remedy ? remedy : "nstat -az TcpRetransSegs "
-		    "IpExtInCEPkts", "during the measurement: %s", text);
+	for (size_t i = 0; (o = fact(s->facts, "card", i)); i++)
+		find_growth(&f, s, o, "card", "name");
+	for (size_t i = 0; (o = fact(s->facts, "rdma", i)); i++)
+		find_growth(&f, s, o, "rdma", "device");
+	if ((double)resent * 100 > packets * RESENT_PERCENT)
+		find(&f, "TCP sent %lld packet%s again", (long long)resent, plural((uint64_t)resent));
+	if (marks > 0)
+		find(&f, "%lld packet%s with congestion marks", (long long)marks,
+		     plural((uint64_t)marks));
+	if (*f.text)
+		say(d, WARNING, s->name, "counters", "ethtool -S CARD; ethtool -a CARD; rdma statistic; "
+		    "nstat -az TcpRetransSegs IpExtInCEPkts", "during the measurement: %s", f.text);
 	else
 		say(d, OK, s->name, "counters", NULL, "no retries, pauses or congestion marks during "
 		    "the measurement");

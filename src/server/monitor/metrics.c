@@ -3,7 +3,6 @@
  * format, for the textfile collector of node_exporter. */
 #include "server/monitor/monitor.h"
 
-#include <glob.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -114,7 +113,7 @@ const char *const carrier_words[CARRIERS] = { "none", "tcp", "rdma", "ftp", "inb
 #define DIRECTION "direction", "received,sent"
 
 /* Families of metrics: an array in struct metrics, with a label and its values; n CARRIERS: with a
- * second dimension. A name that ends in "_total" is a counter. */
+ * second dimension. */
 static const struct family {
 	const char *name;
 	size_t at;
@@ -146,14 +145,22 @@ static const struct family {
 	  "Memory of the budget that sessions hold." },
 };
 
+/* A name that ends in "_total" is a counter. */
+static void put_head(FILE *out, const char *name, const char *help)
+{
+	const char *tail = strrchr(name, '_');
+
+	fprintf(out, "# HELP rftpd_%s %s\n# TYPE rftpd_%s %s\n", name, help, name,
+		tail && !strcmp(tail, "_total") ? "counter" : "gauge");
+}
+
 static void put_family(FILE *out, const struct metrics *t, const struct family *f)
 {
 	const uint64_t *v = (const void *)((const char *)t + f->at);
-	const char *word = f->words, *tail = strrchr(f->name, '_');
+	const char *word = f->words;
 	size_t len;
 
-	fprintf(out, "# HELP rftpd_%s %s\n# TYPE rftpd_%s %s\n", f->name, f->help, f->name,
-		tail && !strcmp(tail, "_total") ? "counter" : "gauge");
+	put_head(out, f->name, f->help);
 	if (!f->label)
 		fprintf(out, "rftpd_%s %" PRIu64 "\n", f->name, *v);
 	for (; *word; word += len + (word[len] == ',')) {
@@ -196,49 +203,75 @@ static void put_label(FILE *out, const char *name, const char *value)
 	fputc('"', out);
 }
 
-/* Print the numbers in files "CARD/ports/PORT/below" of all ports; metric "port_up": is the number
- * that of the state ACTIVE? */
-static void put_ports(FILE *out, const char *sysfs, const char *below, const char *metric)
+static json_t *numbers_up(const json_t *o)
 {
-	CLEANUP_FREE char *pattern = NULL;
-	bool up = !strcmp(metric, "port_up");
-	glob_t found = { 0 };
+	const char *state = json_string_value(json_object_get(o, "state"));
 
-	if (asprintf(&pattern, "%s/class/infiniband/*/ports/*/%s", sysfs, below) < 0)
-		pattern = NULL;
-	if (!pattern || glob(pattern, 0, NULL, &found))
-		return;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		CLEANUP_FREE char *text = NULL;
-		char *rest = found.gl_pathv[i] + strlen(sysfs) + strlen("/class/infiniband/");
-		char *event = strrchr(rest, '/') + 1, *card, *port;
-		long long n;
-
-		if (read_file(found.gl_pathv[i], 4096, &text, NULL) < 0 || *text < '0' ||
-		    *text > '9' || !strcmp(event, "lifespan"))
-			continue;
-		n = strtoll(text, NULL, 10);
-		card = strsep(&rest, "/");
-		strsep(&rest, "/");
-		port = strsep(&rest, "/");
-		fprintf(out, "rftpd_rdma_%s{", metric);
-		put_label(out, "device", card);
-		put_label(out, ",port", port);
-		if (!up)
-			put_label(out, ",event", event);
-		fprintf(out, "} %lld\n", up ? n == 4 : n);
-	}
-	globfree(&found);
+	return json_pack("{s:i}", "", state && *state == '4'); /* "4: ACTIVE" */
 }
 
-void metrics_put_ports(FILE *out, const char *sysfs)
+static json_t *numbers_events(const json_t *o)
 {
-	fprintf(out, "# HELP rftpd_rdma_port_up Is the port of an RDMA card active?\n"
-		"# TYPE rftpd_rdma_port_up gauge\n");
-	put_ports(out, sysfs, "state", "port_up");
-	fprintf(out, "# HELP rftpd_rdma_events_total Counters of the card's driver, for all "
-		"programs.\n# TYPE rftpd_rdma_events_total counter\n");
-	put_ports(out, sysfs, "hw_counters/*", "events_total");
+	return json_incref(json_object_get(o, "counters"));
+}
+
+static json_t *numbers_bytes(const json_t *o)
+{
+	return json_pack("{s:O, s:O}", "received", json_object_get(o, "received"), "sent",
+			 json_object_get(o, "sent"));
+}
+
+/* Families with a line for each number of each fact of a kind. */
+static const struct card_family {
+	const char *name, *kind, *device, *label;
+	json_t *(*numbers)(const json_t *o);
+	const char *help;
+} card_families[] = {
+	{ "rdma_port_up", "rdma", "device", NULL, numbers_up,
+	  "Is the port of an RDMA card active?" },
+	{ "rdma_events_total", "rdma", "device", ",event", numbers_events,
+	  "Counters of the card's driver, for all programs." },
+	{ "rdma_bytes_total", "rdma", "device", ",direction", numbers_bytes,
+	  "Bytes by RDMA, for all programs." },
+	{ "card_bytes_total", "card", "name", ",direction", numbers_bytes,
+	  "Bytes of packets, for all programs." },
+};
+
+static void put_card(FILE *out, const struct card_family *f, const json_t *o)
+{
+	const char *device = json_string_value(json_object_get(o, f->device));
+	const char *port = json_string_value(json_object_get(o, "port")), *name;
+	json_t *numbers = f->numbers(o), *v;
+
+	json_object_foreach(numbers, name, v) {
+		fprintf(out, "rftpd_%s{", f->name);
+		put_label(out, "device", device ? device : "");
+		if (port)
+			put_label(out, ",port", port);
+		if (f->label)
+			put_label(out, f->label, name);
+		fprintf(out, "} %lld\n", (long long)json_integer_value(v));
+	}
+	json_decref(numbers);
+}
+
+void metrics_put_cards(FILE *out, const char *sysfs)
+{
+	json_t *facts = facts_cards(sysfs), *o;
+	size_t k;
+
+	for (size_t i = 0; i < sizeof(card_families) / sizeof(card_families[0]); i++) {
+		const struct card_family *f = &card_families[i];
+
+		put_head(out, f->name, f->help);
+		json_array_foreach(facts, k, o) {
+			const char *kind = json_string_value(json_object_get(o, "fact"));
+
+			if (kind && !strcmp(kind, f->kind))
+				put_card(out, f, o);
+		}
+	}
+	json_decref(facts);
 }
 
 /* ---- the file ---- */
@@ -261,7 +294,7 @@ int metrics_write(struct monitor *m, struct err *e)
 		fprintf(out, "} 1\n");
 		for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
 			put_family(out, &m->metrics, &families[i]);
-		metrics_put_ports(out, "/sys");
+		metrics_put_cards(out, NULL);
 	}
 	if (!out || fclose(out))
 		return err_nomem(e);

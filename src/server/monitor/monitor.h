@@ -211,8 +211,8 @@ int metrics_session(struct monitor *m, struct conn *c, const struct session_repo
 int metrics_transfer(struct monitor *m, struct conn *c, const struct transfer_report *r);
 /* c's session has ended: so has its transfer, if it has not reported an end. */
 void metrics_session_over(struct monitor *m, struct conn *c);
-/* Write the lines about ports of RDMA cards below sysfs, its mount point. */
-void metrics_put_ports(FILE *out, const char *sysfs);
+/* Write the lines about network cards and RDMA ports; sysfs: as facts_cards(). */
+void metrics_put_cards(FILE *out, const char *sysfs);
 /* Write the file of --metrics-file, if there is one, and without connections with the last gauges.
  * 0, or a negative errno with text. */
 int metrics_write(struct monitor *m, struct err *e);

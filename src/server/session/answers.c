@@ -86,40 +86,6 @@ static int open_storage(struct root *r, const char *path)
 	return fd == -ENOTDIR || fd == -ENOENT ? root_open_parent(r, path, name) : fd;
 }
 
-/* One line: the class of the storage behind fd, and its rates, or the reason why there are none. */
-static char *storage_line(const struct ftp_account *a, int fd, const char *path)
-{
-	struct storage_rates r = { 0 };
-	json_t *o;
-	int rc = fd;
-
-	if (fd >= 0 && !a->can_create)
-		rc = -EROFS;
-	else if (fd >= 0)
-		rc = storage_measure(fd, STORAGE_NS, &r);
-	o = json_pack("{s:s, s:s, s:I, s:I, s:b}", "fact", "storage", "kind",
-		      storage_class_text(fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd)),
-		      "write", (json_int_t)r.write, "read", (json_int_t)r.read, "direct", r.direct);
-	json_set_name(o, "path", path);
-	if (rc < 0)
-		json_object_set_new(o, "error", json_string(rc == -EROFS ? "this account may not "
-							    "write" : root_why(rc)));
-	return o ? json_line(o) : NULL;
-}
-
-/* The limits of this session's transfers, in bytes. */
-static char *limits_line(struct session *s, struct ftp_session *fs)
-{
-	struct transfer_config c;
-	uint64_t memory, locked;
-
-	srv_transfer_config(s, fs, &c);
-	transfer_limits(&c.tuning, &memory, &locked);
-	return json_line(json_pack("{s:s, s:I, s:I}", "fact", "limits", "memory",
-				   (json_int_t)memory, "locked",
-				   (json_int_t)min_u64(locked, INT64_MAX)));
-}
-
 /* Append the lines of text, each after a blank, so that it is no last line of a reply. 0 or -ENOMEM. */
 static int put_lines(struct buf *out, const char *text)
 {
@@ -132,32 +98,49 @@ static int put_lines(struct buf *out, const char *text)
 	return rc;
 }
 
+/* The facts that this process knows itself. NULL: out of memory. */
+static char *own_lines(struct session *s, struct ftp_session *fs, int fd, const char *path)
+{
+	bool writes = ftp_session_account(fs)->can_create;
+	CLEANUP_FREE char *limits = NULL, *storage = NULL;
+	struct transfer_config c;
+	char *both;
+
+	srv_transfer_config(s, fs, &c);
+	limits = json_line(transfer_limits(&c.tuning));
+	if (path)
+		storage = json_line(storage_fact(fd, path, STORAGE_NS, writes ? NULL :
+						 "this account may not write"));
+	if (!limits || (path && !storage) || asprintf(&both, "%s%s", limits, storage ? storage : "") < 0)
+		return NULL;
+	return both;
+}
+
 int srv_facts(void *arg, struct ftp_session *fs, const char *path)
 {
 	const struct ftp_account *account = ftp_session_account(fs);
-	CLEANUP_FREE struct facts_reply *a = calloc(1, sizeof(*a));
-	CLEANUP_BUF struct buf *text = buf_new(FTP_REPLY_MAX / 2);
-	CLEANUP_FREE char *limits = NULL, *storage = NULL;
+	CLEANUP_BUF struct buf *text = NULL;
+	CLEANUP_FREE struct facts_reply *a = NULL;
+	CLEANUP_FREE char *own = NULL;
 	struct session *s = arg;
 	struct err e = ERR_INIT;
 	struct stat st = { 0 };
-	int fd CLEANUP_CLOSE = path ? open_storage(account->root, path) : -1;
-	int rc = a && text ? 0 : -ENOMEM;
+	int fd CLEANUP_CLOSE = -1;
+	int rc = -ENOMEM;
 
 	if (auth_is_anonymous(account->name))
 		return ftp_session_reply(fs, 550, "Anonymous clients do not get the facts of this "
 					 "machine");
+	text = buf_new(FTP_REPLY_MAX / 2);
+	a = calloc(1, sizeof(*a));
+	fd = path ? open_storage(account->root, path) : -1;
 	if (fd >= 0 && fstat(fd, &st))
 		st.st_dev = 0;
-	if (!rc && s->monitor)
-		rc = ask_facts(s, st.st_dev, a);
-	else if (!rc)
-		rc = facts_lines(s->ends ? &s->ends->peer : NULL, st.st_dev, a->text, FACTS_ROOM, &e);
-	limits = rc ? NULL : limits_line(s, fs);
-	storage = rc || !path ? NULL : storage_line(account, fd, path);
-	if (!rc && (!limits || (path && !storage) || put_lines(text, a->text) ||
-		    put_lines(text, limits) || put_lines(text, storage ? storage : "") ||
-		    buf_put(text, "", 1)))
+	own = own_lines(s, fs, fd, path);
+	if (text && a && own)
+		rc = s->monitor ? ask_facts(s, st.st_dev, a) :
+		     facts_lines(s->ends ? &s->ends->peer : NULL, st.st_dev, a->text, FACTS_ROOM, &e);
+	if (!rc && (put_lines(text, a->text) || put_lines(text, own) || buf_put(text, "", 1)))
 		rc = -ENOMEM;
 	if (rc)
 		return ftp_session_reply(fs, 550, "The facts of this machine cannot be read: %s",

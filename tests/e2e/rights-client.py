@@ -21,6 +21,7 @@ from raw_ftp import Raw  # noqa: E402
 port, root, right = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 OWNER, XATTRS, INPLACE, RESUME = 8, 16, 64, 256
 OVERWRITE, SAME = 0, 3
+SYNC, DELETE, NAME = 1 << 19, 1, 6
 SEE, CREATE, CHANGE, REFUSES = 'see', 'create', 'change', 'no right is enough'
 # The table of rftpd(8).
 MAY = {'ro': {SEE}, 'rw': {SEE, CREATE, CHANGE}, 'nodelete': {SEE, CREATE}, 'upload': {CREATE}}[right]
@@ -281,7 +282,7 @@ def part_name(entries):
 def bulk_entries():
     with open(os.path.dirname(__file__) + '/../../src/proto/bulk.h') as f:
         kinds = dict(re.findall(r'\bENTRY_([A-Z_]+) = (\d+),', f.read()))
-    kinds.pop('NAME')  # only for rftp sync --delete, see sync.sh
+    kinds.pop('NAME')  # see removals()
     assert {int(k) for k in kinds.values()} == {e[0] for e in ENTRIES}, kinds
     for extra, name in ((0, 'put'), (OWNER | XATTRS, 'put -a --xattrs'), (INPLACE, 'put --inplace'),
                         (RESUME, 'put with parts')):
@@ -304,6 +305,88 @@ def transfers():
     assert state() == before
 
 
+def sync_by_hand(names):
+    """rftp sync --delete of a source that says that it has these names only. Returns True if the
+    request was accepted."""
+    c = phony.BulkClient(port)
+    try:
+        fields = struct.pack('>BQ', DELETE, 2 ** 64 - 1) + phony.s32(b'')
+        tail = struct.pack('>I', len(fields)) + fields
+        flags = RECURSIVE | MODES | TIMES | HARDLINKS | SYNC
+        code, text = c.bulk(base=b'theirs', flags=flags, policy=SAME, tail=tail)
+        if code != 150:
+            assert code == 550 and b'Permission denied' in text, (code, text)
+            return False
+        c.close()
+        c = phony.BulkClient(port)
+        c.begin(base=b'theirs', flags=flags, policy=SAME, tail=tail)
+        c.entries(entry(DIR, 1, b'theirs', flags=TOP | CONTENTS, mode=0o750),
+                  *(name_entry(1, n) for n in names), entry(DIREND, 1))
+        c.d.close()
+        c.send(phony.frame(phony.WALKED) + phony.frame(phony.SENT, phony.counts(entries=1)))
+        c.frames_until(phony.SUMMARY)
+        c.send(phony.frame(phony.SUMMARY, phony.counts()) + phony.frame(phony.END))
+        c.frames_until(phony.END)
+        assert c.reply()[0] in (226, 451)
+        return True
+    finally:
+        c.close()
+
+
+def name_entry(parent, name):
+    body = struct.pack('>BBHQQ', NAME, 0, 0, 0, parent) + phony.s16z(name)
+    return struct.pack('>I', len(body)) + body
+
+
+def files_of(found):
+    """Without directories: a sync may set their times before it fails."""
+    return {path: known for path, known in found.items() if not os.path.isdir(path)}
+
+
+def removals():
+    # The last two end the transfer: a path is no name, and an empty source needs --force.
+    for names, left in (((b'file', b'sub'), {'file', 'sub'}), ((b'file', b'../mine'), None), ((), None)):
+        scene()
+        before = files_of(state())
+        try:
+            accepted = sync_by_hand(names)
+            assert left or not accepted, 'the transfer went well'
+        except (ConnectionError, EOFError):
+            assert not left, 'the transfer failed'
+            accepted = True
+        assert accepted == (CHANGE in MAY), accepted
+        if accepted and left:
+            assert set(os.listdir(root + '/theirs')) == left, os.listdir(root + '/theirs')
+        else:
+            assert files_of(state()) == before, (before, state())
+        assert os.path.isdir(root + '/mine')
+
+
+def names_elsewhere():
+    """Entries of names without sync --delete are refused, and change nothing."""
+    scene()
+    before = state()
+    c = phony.BulkClient(port)
+    try:
+        code, _ = c.bulk(base=b'theirs/', flags=RECURSIVE)
+        c.close()
+        assert (code == 150) == (CREATE in MAY), code
+        if code != 150:
+            return
+        c = phony.BulkClient(port)
+        c.begin(base=b'theirs/', flags=RECURSIVE)
+        c.entries(entry(DIR, 1, b'new', flags=TOP), name_entry(1, b'file'))
+        try:
+            c.frames_until()
+        except (ConnectionError, EOFError):
+            pass
+    finally:
+        c.close()
+    assert {k: v for k, v in state().items() if '/new' not in k} == before
+
+
 commands()
 attempt('bulk transfers', transfers)
+attempt('removals by sync', removals)
+attempt('names of sync in a put', names_elsewhere)
 bulk_entries()

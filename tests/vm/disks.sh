@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A disk that says that it rotates is timed: with reads of 8 ms it is treated as rotating, without a
 # delay it is not. A filesystem that ignores case keeps the names that the source writes in other
-# letters. TAP.
+# letters. A slow network is the stage that holds a transfer back. TAP.
 
 # shellcheck disable=SC2034,SC2154 # for guest.sh; set there
 vm_options=""
@@ -64,4 +64,17 @@ else
 	skip "ignoring case" "the guest's kernel has no ext4 that ignores case"
 fi
 losetup -d "$loop"
+
+if modprobe sch_tbf 2>/dev/null && tc qdisc add dev lo root tbf rate 80mbit burst 128kb latency 200ms; then
+	random "$tmp/file" 20M
+	run rftp put --accept-new --json --prot clear "$tmp/file" "$url/through"
+	check "a slow network: it arrives" same "$tmp/file" "$tmp/root/through"
+	check "a slow network holds the transfer back" python3 -c 'import json, sys
+stages = [json.loads(line) for line in open(sys.argv[1])][-1]["stages"]
+print("#", stages)
+sys.exit(max(stages, key=stages.get) != "network")' "$tmp/out"
+	tc qdisc del dev lo root
+else
+	skip "a slow network" "the guest's kernel limits no rate"
+fi
 finish

@@ -14,8 +14,13 @@
 #include <sys/utsname.h>
 
 enum {
-	CARDS_MOST = 32, PORTS_MOST = 32, GIDS_MOST = 256, GIDS_SHOWN = 16, ADDRESSES_MOST = 16,
-	STATISTICS_MOST = 4096, PROC_FILE_MAX = 1 << 18,
+	CARDS_MOST = 32,
+	PORTS_MOST = 32,
+	GIDS_MOST = 256,
+	GIDS_SHOWN = 16,
+	ADDRESSES_MOST = 16,
+	STATISTICS_MOST = 4096,
+	PROC_FILE_MAX = 1 << 18,
 };
 
 struct facts {
@@ -127,14 +132,17 @@ static void add_processors(struct facts *f)
 	for (unsigned i = 0; i < topo_nodes(f->t); i++) {
 		const struct ids *cpus = &topo_node(f->t, i)->cpus;
 
-		for (int cpu = ids_next(cpus, 0); cpu >= 0; cpu = ids_next(cpus, (unsigned)cpu + 1)) {
+		for (int cpu = ids_next(cpus, 0); cpu >= 0;
+		     cpu = ids_next(cpus, (unsigned)cpu + 1)) {
 			char text[SYS_TEXT];
 
 			n++;
-			if (!sys_line(f->t, text, "devices/system/cpu/cpu%d/cpufreq/scaling_governor",
-				      cpu))
-				set_number(governors, text, (uint64_t)json_integer_value(
-					   json_object_get(governors, text)) + 1);
+			if (!sys_line(f->t, text,
+				      "devices/system/cpu/cpu%d/cpufreq/scaling_governor", cpu))
+				set_number(governors, text,
+					   (uint64_t)json_integer_value(
+						   json_object_get(governors, text)) +
+						   1);
 		}
 	}
 	set_number(o, "cpus", n);
@@ -196,8 +204,8 @@ static int ethtool(int fd, const char *name, void *data)
 bool facts_trouble(const char *counter)
 {
 	static const char *const words[] = {
-		"err", "retry", "rnr", "nak", "out_of", "dup", "timeout", "drop", "discard", "cnp",
-		"ecn", "pause",
+		"err",     "retry", "rnr",     "nak", "out_of", "dup",
+		"timeout", "drop",  "discard", "cnp", "ecn",    "pause",
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -228,7 +236,8 @@ static void set_statistics(json_t *o, int fd, const char *card)
 	values = calloc(1, sizeof(*values) + ((size_t)n + 1) * sizeof(uint64_t));
 	if (!names || !values)
 		return;
-	*names = (struct ethtool_gstrings){ .cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS,
+	*names = (struct ethtool_gstrings){ .cmd = ETHTOOL_GSTRINGS,
+					    .string_set = ETH_SS_STATS,
 					    .len = n };
 	*values = (struct ethtool_stats){ .cmd = ETHTOOL_GSTATS, .n_stats = n };
 	if (ethtool(fd, card, names) || ethtool(fd, card, values))
@@ -264,8 +273,8 @@ static void set_pause(json_t *o, const char *card)
 static unsigned prefix_of(const struct sockaddr *mask)
 {
 	const uint8_t *p = mask->sa_family == AF_INET6 ?
-			   ((const struct sockaddr_in6 *)mask)->sin6_addr.s6_addr :
-			   (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr;
+				   ((const struct sockaddr_in6 *)mask)->sin6_addr.s6_addr :
+				   (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr;
 	unsigned bits = 0, len = mask->sa_family == AF_INET6 ? 16 : 4;
 
 	for (unsigned i = 0; i < len; i++)
@@ -485,8 +494,10 @@ static void add_path(struct facts *f, const struct sockaddr_storage *peer)
 	    getsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU : IP_MTU, &mtu, &len))
 		return;
 	o = json_pack("{s:i}", "mtu", mtu);
-	if (inet_ntop(peer->ss_family, v6 ? (const void *)&((const struct sockaddr_in6 *)peer)->sin6_addr :
-		      (const void *)&((const struct sockaddr_in *)peer)->sin_addr, text, sizeof(text)) &&
+	if (inet_ntop(peer->ss_family,
+		      v6 ? (const void *)&((const struct sockaddr_in6 *)peer)->sin6_addr :
+			   (const void *)&((const struct sockaddr_in *)peer)->sin_addr,
+		      text, sizeof(text)) &&
 	    !route_netdev(text, card))
 		json_set_name(o, "card", card);
 	fact_add(f, "path", o);
@@ -511,8 +522,9 @@ json_t *facts_read(const struct sockaddr_storage *peer, dev_t storage, struct er
 			add_path(&f, peer);
 		nodes = storage ? topo_device(t, storage) : (struct ids){ 0 };
 		if (storage)
-			fact_add(&f, "disk", json_pack("{s:s}", "nodes",
-				 ids_format(text, sizeof(text), &nodes)));
+			fact_add(&f, "disk",
+				 json_pack("{s:s}", "nodes",
+					   ids_format(text, sizeof(text), &nodes)));
 	}
 	freeifaddrs(f.addresses);
 	topo_free(t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rftp doctor: checks of this machine, and with a URL of the server's machine and of the path between
- * them. Each check prints one line. */
+/* rftp doctor: checks of this machine, and with a URL of the server's machine and of the path
+ * between them. Each check prints one line. */
 #include "client/commands/doctor.h"
 #include "client/signals.h"
 
@@ -9,8 +9,8 @@
 
 #define MEASURE_NS 1000000000ull
 #define PORT_MS 5000
-#define CLOCK_MOST 1.0              /* s: --update compares times of files */
-#define SPEED_PERCENT 50.0          /* of the slower card's speed */
+#define CLOCK_MOST 1.0     /* s: --update compares times of files */
+#define SPEED_PERCENT 50.0 /* of the slower card's speed */
 
 /* ---- facts ---- */
 
@@ -60,13 +60,15 @@ static int check_here(struct doctor *d, const struct sockaddr_storage *peer, str
 	d->here.facts = facts_read(peer, st.st_dev, e);
 	if (!d->here.facts)
 		return e->code;
-	d->here.card = json_string_value(json_object_get(fact(d->here.facts, "path", 0), "card"));
+	d->here.card =
+		json_string_value(json_object_get(fact_get(d->here.facts, "path", 0), "card"));
 	return 0;
 }
 
 /* ---- the path ---- */
 
-/* Look the name up, and try the port at each of its addresses. False: nothing else can be checked. */
+/* Look the name up, and try the port at each of its addresses. False: nothing else can be
+ * checked. */
 static bool check_port(struct doctor *d, const struct url *p)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
@@ -78,14 +80,14 @@ static bool check_port(struct doctor *d, const struct url *p)
 
 	if (rc) {
 		snprintf(remedy, sizeof(remedy), "getent hosts %.100s", printable(p->host));
-		say(d, WRONG, "path", "name", remedy, "%s: %s", printable(p->host),
-		    rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+		doctor_say(d, WRONG, "path", "name", remedy, "%s: %s", printable(p->host),
+			   rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 		return false;
 	}
 	for (const struct addrinfo *a = list; a; a = a->ai_next)
 		n++;
-	say(d, OK, "path", "name", NULL, "%s has %u address%s", printable(p->host), n,
-	    n == 1 ? "" : "es");
+	doctor_say(d, OK, "path", "name", NULL, "%s has %u address%s", printable(p->host), n,
+		   n == 1 ? "" : "es");
 	for (const struct addrinfo *a = list; a; a = a->ai_next) {
 		char host[NI_MAXHOST];
 		int fd;
@@ -97,15 +99,17 @@ static bool check_port(struct doctor *d, const struct url *p)
 		fd = tcp_connect(host, port, signals_fd(), PORT_MS, &e);
 		good += fd >= 0;
 		if (fd >= 0) {
-			say(d, OK, "path", "port", NULL, "there is an answer from %s port %u", host,
-			    port);
+			doctor_say(d, OK, "path", "port", NULL,
+				   "there is an answer from %s port %u", host, port);
 			close(fd);
 			continue;
 		}
-		snprintf(remedy, sizeof(remedy), e.code == -ECONNREFUSED ?
-			 "there: systemctl start rftpd" : "there: nft list ruleset; ss -ltn 'sport = %u'",
+		snprintf(remedy, sizeof(remedy),
+			 e.code == -ECONNREFUSED ? "there: systemctl start rftpd" :
+						   "there: nft list ruleset; ss -ltn 'sport = %u'",
 			 port);
-		say(d, a->ai_next || good ? WARNING : WRONG, "path", "port", remedy, "%s", e.text);
+		doctor_say(d, a->ai_next || good ? WARNING : WRONG, "path", "port", remedy, "%s",
+			   e.text);
 	}
 	freeaddrinfo(list);
 	return good;
@@ -127,8 +131,8 @@ static void check_rtt(struct doctor *d, struct server *s)
 		most = took > most ? took : most;
 	}
 	d->rtt_ns = s->client->rtt_ns && s->client->rtt_ns < least ? s->client->rtt_ns : least;
-	say(d, OK, "path", "RTT", NULL, "%.3f ms; a command takes %.3f to %.3f ms",
-	    (double)d->rtt_ns / 1e6, (double)least / 1e6, (double)most / 1e6);
+	doctor_say(d, OK, "path", "RTT", NULL, "%.3f ms; a command takes %.3f to %.3f ms",
+		   (double)d->rtt_ns / 1e6, (double)least / 1e6, (double)most / 1e6);
 }
 
 /* Get the server's facts. path: with the rates of the storage there; NULL: without. NULL with
@@ -149,54 +153,60 @@ static json_t *ask_facts(struct server *s, const char *path, struct err *e)
 
 static void check_clock(struct doctor *d, double before, double after)
 {
-	double there = json_number_value(json_object_get(fact(d->there.facts, "host", 0), "time"));
+	double there =
+		json_number_value(json_object_get(fact_get(d->there.facts, "host", 0), "time"));
 	double offset = there - (before + after) / 2, unsure = (after - before) / 2;
 
 	if (there <= 0)
-		say(d, UNKNOWN, "path", "clock", NULL, "the server does not tell its time");
+		doctor_say(d, UNKNOWN, "path", "clock", NULL, "the server does not tell its time");
 	else if (offset > CLOCK_MOST + unsure || offset < -CLOCK_MOST - unsure)
-		say(d, WARNING, "path", "clock", "chronyc makestep, at both ends", "the server's clock "
-		    "is %.1f s %s: --update compares times of both", offset > 0 ? offset : -offset,
-		    offset > 0 ? "ahead" : "behind");
+		doctor_say(d, WARNING, "path", "clock", "chronyc makestep, at both ends",
+			   "the server's clock "
+			   "is %.1f s %s: --update compares times of both",
+			   offset > 0 ? offset : -offset, offset > 0 ? "ahead" : "behind");
 	else
-		say(d, OK, "path", "clock", NULL, "the difference is %.3f s, known to %.3f s", offset,
-		    unsure);
+		doctor_say(d, OK, "path", "clock", NULL,
+			   "the difference is %.3f s, known to %.3f s", offset, unsure);
 }
 
 static void check_version(struct doctor *d)
 {
-	const json_t *here = fact(d->here.facts, "host", 0), *there = fact(d->there.facts, "host", 0);
-	const char *ours = text_of(here, "version"), *theirs = text_of(there, "version");
+	const json_t *here = fact_get(d->here.facts, "host", 0),
+		     *there = fact_get(d->there.facts, "host", 0);
+	const char *ours = fact_text(here, "version"), *theirs = fact_text(there, "version");
 
 	if (!strcmp(ours, theirs))
-		say(d, OK, "path", "version", NULL, "%s at both ends", ours);
+		doctor_say(d, OK, "path", "version", NULL, "%s at both ends", ours);
 	else
-		say(d, WARNING, "path", "version", "install the newer one at both ends",
-		    "%s here, %s there", ours, *theirs ? theirs : "unknown");
+		doctor_say(d, WARNING, "path", "version", "install the newer one at both ends",
+			   "%s here, %s there", ours, *theirs ? theirs : "unknown");
 }
 
 static void check_mtu(struct doctor *d)
 {
-	int64_t out = number_of(fact(d->here.facts, "path", 0), "mtu");
-	int64_t in = number_of(fact(d->there.facts, "path", 0), "mtu");
-	int64_t ours = number_of(card_of(&d->here), "mtu");
-	int64_t theirs = number_of(card_of(&d->there), "mtu");
+	int64_t out = fact_number(fact_get(d->here.facts, "path", 0), "mtu");
+	int64_t in = fact_number(fact_get(d->there.facts, "path", 0), "mtu");
+	int64_t ours = fact_number(side_card(&d->here), "mtu");
+	int64_t theirs = fact_number(side_card(&d->there), "mtu");
 	int64_t least = out < in ? out : in, cards = ours < theirs ? ours : theirs;
 	char remedy[160];
 
 	snprintf(remedy, sizeof(remedy), "tracepath -n %.100s", printable(d->host));
 	if (out < 0 || in < 0)
-		say(d, UNKNOWN, "path", "MTU", NULL, "the %s does not know it",
-		    out < 0 ? "client" : "server");
+		doctor_say(d, UNKNOWN, "path", "MTU", NULL, "the %s does not know it",
+			   out < 0 ? "client" : "server");
 	else if (ours > 0 && theirs > 0 && ours != theirs)
-		say(d, WARNING, "path", "MTU", "ip link set dev CARD mtu BYTES",
-		    "the cards differ: %lld here, %lld there", (long long)ours, (long long)theirs);
+		doctor_say(d, WARNING, "path", "MTU", "ip link set dev CARD mtu BYTES",
+			   "the cards differ: %lld here, %lld there", (long long)ours,
+			   (long long)theirs);
 	else if (cards > 0 && least < cards)
-		say(d, WARNING, "path", "MTU", remedy, "%lld bytes out, %lld in, although the cards "
-		    "have %lld", (long long)out, (long long)in, (long long)cards);
+		doctor_say(d, WARNING, "path", "MTU", remedy,
+			   "%lld bytes out, %lld in, although the cards "
+			   "have %lld",
+			   (long long)out, (long long)in, (long long)cards);
 	else
-		say(d, OK, "path", "MTU", NULL, "%lld bytes out, %lld in", (long long)out,
-		    (long long)in);
+		doctor_say(d, OK, "path", "MTU", NULL, "%lld bytes out, %lld in", (long long)out,
+			   (long long)in);
 }
 
 /* Move data from memory to memory, and judge the transport. */
@@ -212,7 +222,7 @@ static double check_way(struct doctor *d, struct server *s, bool put)
 	enum stage_of_transfer slow;
 
 	if (rc) {
-		say(d, WRONG, "path", put ? "put" : "get", NULL, "%s", e.text);
+		doctor_say(d, WRONG, "path", put ? "put" : "get", NULL, "%s", e.text);
 		return 0;
 	}
 	d->agreement = *a;
@@ -220,17 +230,17 @@ static double check_way(struct doctor *d, struct server *s, bool put)
 	rate = r->wall_ns ? (double)r->bytes * 1e9 / (double)r->wall_ns : 0;
 	slow = stage_slowest(r->stages, &percent);
 	share = d->mbps ? rate * 8 * 100 / ((double)d->mbps * 1e6) : 100;
-	say(d, share < SPEED_PERCENT ? WARNING : OK, "path", put ? "put" : "get",
-	    share < SPEED_PERCENT ? "rftp bench --time 20s --both URL" : NULL,
-	    "%s over %s, %u channel%s%s%s", format_rate(text, sizeof(text), rate),
-	    transport_name(a->transport), r->nchannels, plural(r->nchannels),
-	    slow < STAGES ? ", held back by " : "", slow < STAGES ? stage_name(slow) : "");
+	doctor_say(d, share < SPEED_PERCENT ? WARNING : OK, "path", put ? "put" : "get",
+		   share < SPEED_PERCENT ? "rftp bench --time 20s --both URL" : NULL,
+		   "%s over %s, %u channel%s%s%s", format_rate(text, sizeof(text), rate),
+		   transport_name(a->transport), r->nchannels, plural(r->nchannels),
+		   slow < STAGES ? ", held back by " : "", slow < STAGES ? stage_name(slow) : "");
 	return rate;
 }
 
 static void check_ways(struct doctor *d, struct server *s)
 {
-	bool rdma = fact(d->here.facts, "rdma", 0) && fact(d->there.facts, "rdma", 0);
+	bool rdma = fact_get(d->here.facts, "rdma", 0) && fact_get(d->there.facts, "rdma", 0);
 	uint64_t need, flight;
 	char want[32], have[32];
 
@@ -241,36 +251,42 @@ static void check_ways(struct doctor *d, struct server *s)
 		return;
 
 	if (d->agreement.transport == TRANSPORT_INBAND && d->job->o.transport == USE_AUTO)
-		say(d, WRONG, "path", "data ports", "there: rftpd --data-ports LO-HI, and open these "
-		    "ports in the firewall", "they cannot be reached: data goes over the control "
-		    "connection");
+		doctor_say(d, WRONG, "path", "data ports",
+			   "there: rftpd --data-ports LO-HI, and open these "
+			   "ports in the firewall",
+			   "they cannot be reached: data goes over the control "
+			   "connection");
 	else
-		say(d, OK, "path", "data ports", NULL, "reachable, over %s",
-		    transport_name(d->agreement.transport));
+		doctor_say(d, OK, "path", "data ports", NULL, "reachable, over %s",
+			   transport_name(d->agreement.transport));
 	if (rdma && d->agreement.transport != TRANSPORT_RDMA && d->job->o.transport == USE_AUTO)
-		say(d, WARNING, "path", "RDMA", "rftp bench --transport rdma URL",
-		    "both ends have RDMA, but data goes over %s",
-		    transport_name(d->agreement.transport));
+		doctor_say(d, WARNING, "path", "RDMA", "rftp bench --transport rdma URL",
+			   "both ends have RDMA, but data goes over %s",
+			   transport_name(d->agreement.transport));
 
 	need = (uint64_t)((double)d->mbps * 1e6 / 8 * (double)d->rtt_ns / 1e9);
 	flight = (uint64_t)d->agreement.block * d->agreement.inflight * d->agreement.paths;
 	format_size(want, sizeof(want), need);
 	format_size(have, sizeof(have), flight);
 	if (!d->mbps)
-		say(d, UNKNOWN, "path", "memory", NULL, "%s in flight; the need is not known, because "
-		    "no card tells its speed", have);
+		doctor_say(d, UNKNOWN, "path", "memory", NULL,
+			   "%s in flight; the need is not known, because "
+			   "no card tells its speed",
+			   have);
 	else if (flight < need)
-		say(d, WARNING, "path", "memory", d->agreement.capped ? d->agreement.capped :
-		    "--memory SIZE", "%s in flight are less than speed times RTT, %s", have, want);
+		doctor_say(d, WARNING, "path", "memory",
+			   d->agreement.capped ? d->agreement.capped : "--memory SIZE",
+			   "%s in flight are less than speed times RTT, %s", have, want);
 	else
-		say(d, OK, "path", "memory", NULL, "%s in flight are enough: speed times RTT is %s", have,
-		    want);
+		doctor_say(d, OK, "path", "memory", NULL,
+			   "%s in flight are enough: speed times RTT is %s", have, want);
 }
 
 /* The speed of the slower card of the path, in Mbit/s; 0: not known. */
 static uint64_t path_speed(const struct doctor *d)
 {
-	int64_t a = number_of(card_of(&d->here), "mbps"), b = number_of(card_of(&d->there), "mbps");
+	int64_t a = fact_number(side_card(&d->here), "mbps"),
+		b = fact_number(side_card(&d->there), "mbps");
 
 	return a > 0 && (b <= 0 || a < b) ? (uint64_t)a : b > 0 ? (uint64_t)b : 0;
 }
@@ -290,13 +306,13 @@ static void check_there(struct doctor *d, struct server *s, const char *path)
 	before = clock_s();
 	d->there.facts = ask_facts(s, NULL, &e);
 	if (d->there.facts) {
-		d->there.card = json_string_value(json_object_get(fact(d->there.facts, "path", 0),
-								  "card"));
+		d->there.card = json_string_value(
+			json_object_get(fact_get(d->there.facts, "path", 0), "card"));
 		check_version(d);
 		check_clock(d, before, clock_s());
 		check_mtu(d);
 	} else {
-		say(d, UNKNOWN, "there", "facts", NULL, "%s", e.text);
+		doctor_say(d, UNKNOWN, "there", "facts", NULL, "%s", e.text);
 	}
 	d->mbps = path_speed(d);
 	if (server_connected(s))
@@ -306,7 +322,7 @@ static void check_there(struct doctor *d, struct server *s, const char *path)
 	if (d->there.facts && server_connected(s)) {
 		d->there.later = ask_facts(s, path, &e);
 		if (!d->there.later)
-			say(d, UNKNOWN, "there", "storage", NULL, "%s", e.text);
+			doctor_say(d, UNKNOWN, "there", "storage", NULL, "%s", e.text);
 	}
 	d->here.later = facts_read(NULL, 0, &e);
 }
@@ -319,17 +335,21 @@ static void check_server(struct doctor *d, struct server *s, const struct url *p
 	if (p->kind != URL_SSH && !check_port(d, p))
 		return;
 	if (server_connect(s, &e)) {
-		say(d, WRONG, "path", "login",
-		    e.code == -EKEYREJECTED ? "rftp ls --accept-new URL" : NULL, "%s", e.text);
+		doctor_say(d, WRONG, "path", "login",
+			   e.code == -EKEYREJECTED ? "rftp ls --accept-new URL" : NULL, "%s",
+			   e.text);
 		return;
 	}
 	if (s->foreign) {
-		say(d, OK, "path", "login", NULL, "%s accepts it", printable(p->host));
-		say(d, UNKNOWN, "there", "facts", NULL, "only rftpd tells the facts of its machine");
+		doctor_say(d, OK, "path", "login", NULL, "%s accepts it", printable(p->host));
+		doctor_say(d, UNKNOWN, "there", "facts", NULL,
+			   "only rftpd tells the facts of its machine");
 		return;
 	}
-	say(d, OK, "path", "login", NULL, "%s%s", s->client->describe,
-	    s->o.ca ? ", certificate checked" : s->pin ? ", known key" : "");
+	doctor_say(d, OK, "path", "login", NULL, "%s%s", s->client->describe,
+		   s->o.ca ? ", certificate checked" :
+		   s->pin  ? ", known key" :
+			     "");
 	check_here(d, &s->client->peer, &e);
 	check_there(d, s, server_path(p));
 }
@@ -339,15 +359,18 @@ static void check_server(struct doctor *d, struct server *s, const struct url *p
 static enum exit_status conclude(struct doctor *d)
 {
 	enum exit_status status = signals_stopped() ? EXIT_INTERRUPTED :
-				  d->count[WRONG] ? EXIT_SOME_FAILED : EXIT_DONE;
+				  d->count[WRONG]   ? EXIT_SOME_FAILED :
+						      EXIT_DONE;
 
 	if (d->job->o.json)
-		json_emit(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "event", "summary", "ok",
-			  d->count[OK], "unknown", d->count[UNKNOWN], "warning", d->count[WARNING],
-			  "wrong", d->count[WRONG], "exit", status));
+		json_emit(stdout,
+			  json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "event", "summary", "ok",
+				    d->count[OK], "unknown", d->count[UNKNOWN], "warning",
+				    d->count[WARNING], "wrong", d->count[WRONG], "exit", status));
 	else
-		printf("%u ok, %u unknown, %u warning%s, %u wrong\n", d->count[OK], d->count[UNKNOWN],
-		       d->count[WARNING], d->count[WARNING] == 1 ? "" : "s", d->count[WRONG]);
+		printf("%u ok, %u unknown, %u warning%s, %u wrong\n", d->count[OK],
+		       d->count[UNKNOWN], d->count[WARNING], d->count[WARNING] == 1 ? "" : "s",
+		       d->count[WRONG]);
 	json_decref(d->here.facts);
 	json_decref(d->here.later);
 	json_decref(d->there.facts);
@@ -357,7 +380,9 @@ static enum exit_status conclude(struct doctor *d)
 
 enum exit_status rftp_doctor(struct job *j)
 {
-	struct doctor d = { .job = j, .here.name = "here", .there.name = "there",
+	struct doctor d = { .job = j,
+			    .here.name = "here",
+			    .there.name = "there",
 			    .time_ns = j->o.bench_ns ? j->o.bench_ns : MEASURE_NS };
 	bool remote = j->nwords && word_is_remote(j->words[j->nwords - 1]);
 	struct server *s = NULL;
@@ -379,11 +404,11 @@ enum exit_status rftp_doctor(struct job *j)
 	}
 	e = (struct err)ERR_INIT;
 	if (!d.here.facts && check_here(&d, NULL, &e)) {
-		say(&d, UNKNOWN, "here", "facts", NULL, "%s", e.text);
+		doctor_say(&d, UNKNOWN, "here", "facts", NULL, "%s", e.text);
 	} else if (!signals_stopped()) {
 		add_own(&d);
-		check_side(&d, &d.here);
-		check_side(&d, &d.there);
+		doctor_check_side(&d, &d.here);
+		doctor_check_side(&d, &d.there);
 	}
 	server_give(j, s);
 	url_clear(&p);

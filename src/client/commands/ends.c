@@ -4,18 +4,18 @@
 
 #include <arpa/inet.h>
 
-#define FAR_NS 10000000u            /* a round trip from which one stream needs big buffers */
-#define BUFFER_LEAST (4u << 20)     /* bytes: the kernel's defaults are larger */
-#define STORAGE_PERCENT 80.0        /* of the network's rate */
-#define RESENT_PERCENT 0.1          /* of TCP's packets */
-#define SEGMENT 1448                /* bytes of data in a packet, for an estimate */
+#define FAR_NS 10000000u        /* a round trip from which one stream needs big buffers */
+#define BUFFER_LEAST (4u << 20) /* bytes: the kernel's defaults are larger */
+#define STORAGE_PERCENT 80.0    /* of the network's rate */
+#define RESENT_PERCENT 0.1      /* of TCP's packets */
+#define SEGMENT 1448            /* bytes of data in a packet, for an estimate */
 
 static const char *const verdict_words[VERDICTS] = { "ok", "unknown", "warning", "wrong" };
 
 /* ---- the lines ---- */
 
-void say(struct doctor *d, enum verdict v, const char *where, const char *check,
-	 const char *remedy, const char *fmt, ...)
+void doctor_say(struct doctor *d, enum verdict v, const char *where, const char *check,
+		const char *remedy, const char *fmt, ...)
 {
 	char text[ERR_TEXT];
 	va_list ap;
@@ -44,7 +44,7 @@ void say(struct doctor *d, enum verdict v, const char *where, const char *check,
 
 /* ---- facts ---- */
 
-json_t *fact(const json_t *facts, const char *kind, size_t i)
+json_t *fact_get(const json_t *facts, const char *kind, size_t i)
 {
 	size_t k;
 	json_t *o;
@@ -58,45 +58,47 @@ json_t *fact(const json_t *facts, const char *kind, size_t i)
 	return NULL;
 }
 
-const char *text_of(const json_t *o, const char *key)
+const char *fact_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
 	return s ? printable(s) : "";
 }
 
-int64_t number_of(const json_t *o, const char *key)
+int64_t fact_number(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 	double real = json_real_value(v);
 
-	return json_is_integer(v) ? json_integer_value(v) :
-	       json_is_real(v) && real >= 0 && real < 1e15 ? (int64_t)real : -1;
+	return json_is_integer(v)                          ? json_integer_value(v) :
+	       json_is_real(v) && real >= 0 && real < 1e15 ? (int64_t)real :
+							     -1;
 }
 
-static bool member_is(const json_t *o, const char *key, const char *text)
+static bool fact_is(const json_t *o, const char *key, const char *text)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
 	return s && !strcmp(s, text);
 }
 
-/* The member of a fact for a command, which users may paste into a shell: a server could send a name
- * with a command in it. Then, and without the member: other. */
-static const char *word_of(const json_t *o, const char *key, const char *other)
+/* The member of a fact for a command, which users may paste into a shell: a server could send a
+ * name with a command in it. Then, and without the member: other. */
+static const char *fact_word(const json_t *o, const char *key, const char *other)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:@";
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:@";
 	const char *s = json_string_value(json_object_get(o, key));
 
 	return s && *s && strlen(s) < 32 && !s[strspn(s, plain)] ? s : other;
 }
 
-json_t *card_of(const struct side *s)
+json_t *side_card(const struct side *s)
 {
 	json_t *o;
 
-	for (size_t i = 0; s->card && (o = fact(s->facts, "card", i)); i++)
-		if (member_is(o, "name", s->card))
+	for (size_t i = 0; s->card && (o = fact_get(s->facts, "card", i)); i++)
+		if (fact_is(o, "name", s->card))
 			return o;
 	return NULL;
 }
@@ -110,7 +112,7 @@ static const json_t *gid_of(const json_t *o)
 	size_t i;
 
 	json_array_foreach(gids, i, gid)
-		if (*text_of(gid, "card"))
+		if (*fact_text(gid, "card"))
 			return gid;
 	return json_array_get(gids, 0);
 }
@@ -121,109 +123,115 @@ static bool has_roce_v2(const json_t *o)
 	size_t i;
 
 	json_array_foreach(json_object_get(o, "gids"), i, gid)
-		if (member_is(gid, "type", "RoCE v2"))
+		if (fact_is(gid, "type", "RoCE v2"))
 			return true;
 	return false;
 }
 
 static void check_port_of(struct doctor *d, const struct side *s, const json_t *o)
 {
-	const char *device = word_of(o, "device", "DEVICE"), *port = word_of(o, "port", "PORT");
-	const char *card = word_of(gid_of(o), "card", "CARD");
-	bool infiniband = member_is(o, "link_layer", "InfiniBand");
+	const char *device = fact_word(o, "device", "DEVICE"), *port = fact_word(o, "port", "PORT");
+	const char *card = fact_word(gid_of(o), "card", "CARD");
+	bool infiniband = fact_is(o, "link_layer", "InfiniBand");
 	char name[80], remedy[160], node[32] = "";
 
-	snprintf(name, sizeof(name), "%s port %s", text_of(o, "device"), text_of(o, "port"));
-	if (number_of(o, "node") >= 0)
-		snprintf(node, sizeof(node), ", node %d", (int)number_of(o, "node"));
-	if (!strstr(text_of(o, "state"), "ACTIVE")) {
-		snprintf(remedy, sizeof(remedy), "rdma link show %s/%s; ip link set dev %s up", device,
-			 port, card);
-		say(d, WARNING, s->name, "RDMA", remedy, "%s is not active: %s", name,
-		    text_of(o, "state"));
+	snprintf(name, sizeof(name), "%s port %s", fact_text(o, "device"), fact_text(o, "port"));
+	if (fact_number(o, "node") >= 0)
+		snprintf(node, sizeof(node), ", node %d", (int)fact_number(o, "node"));
+	if (!strstr(fact_text(o, "state"), "ACTIVE")) {
+		snprintf(remedy, sizeof(remedy), "rdma link show %s/%s; ip link set dev %s up",
+			 device, port, card);
+		doctor_say(d, WARNING, s->name, "RDMA", remedy, "%s is not active: %s", name,
+			   fact_text(o, "state"));
 	} else if (json_is_false(json_object_get(o, "usable"))) {
-		say(d, WRONG, s->name, "RDMA", "chmod 666 /dev/infiniband/uverbs*",
-		    "%s: this user may not open the device", name);
+		doctor_say(d, WRONG, s->name, "RDMA", "chmod 666 /dev/infiniband/uverbs*",
+			   "%s: this user may not open the device", name);
 	} else if (!gid_of(o)) {
 		snprintf(remedy, sizeof(remedy), "ip address add ADDRESS/BITS dev %s", card);
-		say(d, WRONG, s->name, "RDMA", remedy, "%s has no address (GID)", name);
+		doctor_say(d, WRONG, s->name, "RDMA", remedy, "%s has no address (GID)", name);
 	} else if (!infiniband && !has_roce_v2(o)) {
 		snprintf(remedy, sizeof(remedy), "cma_roce_mode -d %s -p %s -m 2", device, port);
-		say(d, WARNING, s->name, "RDMA", remedy,
-		    "%s has RoCE v1 only, which routers do not pass on", name);
+		doctor_say(d, WARNING, s->name, "RDMA", remedy,
+			   "%s has RoCE v1 only, which routers do not pass on", name);
 	} else {
-		say(d, OK, s->name, "RDMA", NULL, "%s is active, %s%s%s%s%s%s", name,
-		    infiniband ? "InfiniBand" : "RoCE v2", *text_of(gid_of(o), "card") ? " on " : "",
-		    text_of(gid_of(o), "card"), *text_of(o, "rate") ? ", " : "", text_of(o, "rate"),
-		    node);
+		doctor_say(d, OK, s->name, "RDMA", NULL, "%s is active, %s%s%s%s%s%s", name,
+			   infiniband ? "InfiniBand" : "RoCE v2",
+			   *fact_text(gid_of(o), "card") ? " on " : "",
+			   fact_text(gid_of(o), "card"), *fact_text(o, "rate") ? ", " : "",
+			   fact_text(o, "rate"), node);
 	}
 }
 
 static void check_rdma(struct doctor *d, const struct side *s)
 {
-	bool built = strstr(text_of(fact(s->facts, "host", 0), "features"), "+rdma");
+	bool built = strstr(fact_text(fact_get(s->facts, "host", 0), "features"), "+rdma");
 	const json_t *o;
 
-	for (size_t i = 0; (o = fact(s->facts, "rdma", i)); i++)
+	for (size_t i = 0; (o = fact_get(s->facts, "rdma", i)); i++)
 		check_port_of(d, s, o);
-	if (!fact(s->facts, "rdma", 0))
-		say(d, OK, s->name, "RDMA", NULL, "none, %s: data goes over TCP",
-		    built ? "because no card has it" : "in this build");
+	if (!fact_get(s->facts, "rdma", 0))
+		doctor_say(d, OK, s->name, "RDMA", NULL, "none, %s: data goes over TCP",
+			   built ? "because no card has it" : "in this build");
 }
 
 static void check_locked(struct doctor *d, const struct side *s, bool service)
 {
-	const json_t *limits = fact(s->facts, "limits", 0);
-	int64_t locked = number_of(limits, "locked"), memory = number_of(limits, "memory");
-	bool rdma = fact(s->facts, "rdma", 0);
+	const json_t *limits = fact_get(s->facts, "limits", 0);
+	int64_t locked = fact_number(limits, "locked"), memory = fact_number(limits, "memory");
+	bool rdma = fact_get(s->facts, "rdma", 0);
 	char size[32], all[32];
 
 	if (locked < 0)
-		say(d, UNKNOWN, s->name, "memlock", NULL, "the limit of locked memory is not known");
+		doctor_say(d, UNKNOWN, s->name, "memlock", NULL,
+			   "the limit of locked memory is not known");
 	else if (locked == INT64_MAX)
-		say(d, OK, s->name, "memlock", NULL, "no limit of locked memory");
+		doctor_say(d, OK, s->name, "memlock", NULL, "no limit of locked memory");
 	else if (rdma && locked < memory)
-		say(d, WARNING, s->name, "memlock", service ?
-		    "systemctl edit rftpd: [Service] LimitMEMLOCK=infinity" : "ulimit -l unlimited",
-		    "RDMA may lock only %s of the %s for blocks",
-		    format_size(size, sizeof(size), (uint64_t)locked),
-		    format_size(all, sizeof(all), (uint64_t)memory));
+		doctor_say(d, WARNING, s->name, "memlock",
+			   service ? "systemctl edit rftpd: [Service] LimitMEMLOCK=infinity" :
+				     "ulimit -l unlimited",
+			   "RDMA may lock only %s of the %s for blocks",
+			   format_size(size, sizeof(size), (uint64_t)locked),
+			   format_size(all, sizeof(all), (uint64_t)memory));
 	else
-		say(d, OK, s->name, "memlock", NULL, "%s of memory may be locked%s",
-		    format_size(size, sizeof(size), (uint64_t)locked),
-		    rdma ? "" : ", enough without RDMA");
+		doctor_say(d, OK, s->name, "memlock", NULL, "%s of memory may be locked%s",
+			   format_size(size, sizeof(size), (uint64_t)locked),
+			   rdma ? "" : ", enough without RDMA");
 }
 
 static void check_memory(struct doctor *d, const struct side *s)
 {
-	const json_t *o = fact(s->facts, "memory", 0);
-	int64_t most = number_of(fact(s->facts, "limits", 0), "memory");
-	const char *policy = text_of(o, "transparent");
+	const json_t *o = fact_get(s->facts, "memory", 0);
+	int64_t most = fact_number(fact_get(s->facts, "limits", 0), "memory");
+	const char *policy = fact_text(o, "transparent");
 	char size[32], all[32];
 
 	if (most >= 0)
-		say(d, OK, s->name, "memory", NULL, "up to %s for blocks, %s are available",
-		    format_size(size, sizeof(size), (uint64_t)most),
-		    number_of(o, "available") > 0 ?
-		    format_size(all, sizeof(all), (uint64_t)number_of(o, "available")) :
-		    "an unknown number of bytes");
-	if (number_of(o, "huge_free") > 0)
-		say(d, OK, s->name, "huge pages", NULL, "%s are reserved and free",
-		    format_size(size, sizeof(size), (uint64_t)number_of(o, "huge_free")));
+		doctor_say(d, OK, s->name, "memory", NULL, "up to %s for blocks, %s are available",
+			   format_size(size, sizeof(size), (uint64_t)most),
+			   fact_number(o, "available") > 0 ?
+				   format_size(all, sizeof(all),
+					       (uint64_t)fact_number(o, "available")) :
+				   "an unknown number of bytes");
+	if (fact_number(o, "huge_free") > 0)
+		doctor_say(d, OK, s->name, "huge pages", NULL, "%s are reserved and free",
+			   format_size(size, sizeof(size), (uint64_t)fact_number(o, "huge_free")));
 	else if (!strcmp(policy, "always") || !strcmp(policy, "madvise"))
-		say(d, OK, s->name, "huge pages", NULL, "transparent ones (%s)", policy);
+		doctor_say(d, OK, s->name, "huge pages", NULL, "transparent ones (%s)", policy);
 	else if (*policy)
-		say(d, WARNING, s->name, "huge pages", "sysctl -w vm.nr_hugepages=1024",
-		    "none are reserved, and transparent ones are off");
+		doctor_say(d, WARNING, s->name, "huge pages", "sysctl -w vm.nr_hugepages=1024",
+			   "none are reserved, and transparent ones are off");
 	else
-		say(d, UNKNOWN, s->name, "huge pages", NULL, "the kernel does not tell its policy");
+		doctor_say(d, UNKNOWN, s->name, "huge pages", NULL,
+			   "the kernel does not tell its policy");
 }
 
 static void check_processors(struct doctor *d, const struct side *s)
 {
-	const json_t *o = fact(s->facts, "processors", 0), *v;
+	const json_t *o = fact_get(s->facts, "processors", 0), *v;
 	json_t *governors = json_object_get(o, "governors");
-	int64_t cpus = number_of(o, "cpus"), fast = number_of(governors, "performance"), slow = 0;
+	int64_t cpus = fact_number(o, "cpus"), fast = fact_number(governors, "performance"),
+		slow = 0;
 	const char *name, *other = NULL;
 
 	json_object_foreach(governors, name, v)
@@ -232,57 +240,64 @@ static void check_processors(struct doctor *d, const struct side *s)
 			other = name;
 		}
 	if (!other && fast < 0)
-		say(d, UNKNOWN, s->name, "CPU", NULL, "%lld CPUs; their frequency is not controlled "
-		    "by this kernel", (long long)cpus);
+		doctor_say(d, UNKNOWN, s->name, "CPU", NULL,
+			   "%lld CPUs; their frequency is not controlled "
+			   "by this kernel",
+			   (long long)cpus);
 	else if (other)
-		say(d, WARNING, s->name, "CPU", "cpupower frequency-set -g performance",
-		    "%lld of %lld CPUs save power (%s)", (long long)slow, (long long)cpus,
-		    printable(other));
+		doctor_say(d, WARNING, s->name, "CPU", "cpupower frequency-set -g performance",
+			   "%lld of %lld CPUs save power (%s)", (long long)slow, (long long)cpus,
+			   printable(other));
 	else
-		say(d, OK, s->name, "CPU", NULL, "%lld CPUs, governor performance", (long long)cpus);
+		doctor_say(d, OK, s->name, "CPU", NULL, "%lld CPUs, governor performance",
+			   (long long)cpus);
 }
 
 /* The bytes that each stream of the path needs in flight, twice; 0: not known. */
 static uint64_t stream_bytes(const struct doctor *d)
 {
-	unsigned channels = d->measured && d->agreement.channels_first ?
-			    d->agreement.channels_first : 1;
+	unsigned channels =
+		d->measured && d->agreement.channels_first ? d->agreement.channels_first : 1;
 
 	return (uint64_t)((double)d->mbps * 1e6 / 8 * (double)d->rtt_ns / 1e9 * 2 / channels);
 }
 
 static void check_tcp(struct doctor *d, const struct side *s)
 {
-	const json_t *o = fact(s->facts, "tcp", 0);
-	int64_t receive = number_of(o, "receive"), sends = number_of(o, "send");
+	const json_t *o = fact_get(s->facts, "tcp", 0);
+	int64_t receive = fact_number(o, "receive"), sends = fact_number(o, "send");
 	int64_t least = receive < sends ? receive : sends;
 	uint64_t need = stream_bytes(d), more = need > BUFFER_LEAST ? need : BUFFER_LEAST;
 	char have[32], want[32], remedy[160];
 
-	snprintf(remedy, sizeof(remedy), "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 %llu\" "
-		 "net.ipv4.tcp_wmem=\"4096 16384 %llu\"", (unsigned long long)more,
-		 (unsigned long long)more);
+	snprintf(remedy, sizeof(remedy),
+		 "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 %llu\" "
+		 "net.ipv4.tcp_wmem=\"4096 16384 %llu\"",
+		 (unsigned long long)more, (unsigned long long)more);
 	if (least < 0)
-		say(d, UNKNOWN, s->name, "TCP", NULL, "the sizes of its buffers are not known");
+		doctor_say(d, UNKNOWN, s->name, "TCP", NULL,
+			   "the sizes of its buffers are not known");
 	else if ((uint64_t)least < more)
-		say(d, WARNING, s->name, "TCP", remedy, "buffers of at most %s, %s %s",
-		    format_size(have, sizeof(have), (uint64_t)least),
-		    need ? "each stream of this path needs" : "long paths need at least",
-		    format_size(want, sizeof(want), more));
+		doctor_say(d, WARNING, s->name, "TCP", remedy, "buffers of at most %s, %s %s",
+			   format_size(have, sizeof(have), (uint64_t)least),
+			   need ? "each stream of this path needs" : "long paths need at least",
+			   format_size(want, sizeof(want), more));
 	else
-		say(d, OK, s->name, "TCP", NULL, "buffers of up to %s",
-		    format_size(have, sizeof(have), (uint64_t)least));
+		doctor_say(d, OK, s->name, "TCP", NULL, "buffers of up to %s",
+			   format_size(have, sizeof(have), (uint64_t)least));
 
-	if (!*text_of(o, "congestion"))
-		say(d, UNKNOWN, s->name, "congestion", NULL, "the kernel does not tell its choice");
-	else if (d->rtt_ns >= FAR_NS && strcmp(text_of(o, "congestion"), "bbr") &&
-		 !strstr(text_of(o, "allowed"), "bbr"))
-		say(d, WARNING, s->name, "congestion", "modprobe tcp_bbr; sysctl -w "
-		    "net.ipv4.tcp_allowed_congestion_control=\"reno cubic bbr\"",
-		    "%s; on long paths that lose packets bbr is faster, and is not allowed",
-		    text_of(o, "congestion"));
+	if (!*fact_text(o, "congestion"))
+		doctor_say(d, UNKNOWN, s->name, "congestion", NULL,
+			   "the kernel does not tell its choice");
+	else if (d->rtt_ns >= FAR_NS && strcmp(fact_text(o, "congestion"), "bbr") &&
+		 !strstr(fact_text(o, "allowed"), "bbr"))
+		doctor_say(d, WARNING, s->name, "congestion",
+			   "modprobe tcp_bbr; sysctl -w "
+			   "net.ipv4.tcp_allowed_congestion_control=\"reno cubic bbr\"",
+			   "%s; on long paths that lose packets bbr is faster, and is not allowed",
+			   fact_text(o, "congestion"));
 	else
-		say(d, OK, s->name, "congestion", NULL, "%s", text_of(o, "congestion"));
+		doctor_say(d, OK, s->name, "congestion", NULL, "%s", fact_text(o, "congestion"));
 }
 
 /* Parse "ADDRESS/BITS" of IPv4. */
@@ -323,8 +338,8 @@ static bool share_subnet(const json_t *a, const json_t *b)
 
 static bool answers_for_itself(const json_t *card)
 {
-	return number_of(card, "arp_ignore") > 0 && number_of(card, "arp_announce") == 2 &&
-	       number_of(card, "rp_filter") != 1;
+	return fact_number(card, "arp_ignore") > 0 && fact_number(card, "arp_announce") == 2 &&
+	       fact_number(card, "rp_filter") != 1;
 }
 
 /* Two cards in one subnet: by default each answers ARP for the other's address. */
@@ -333,48 +348,51 @@ static void check_arp(struct doctor *d, const struct side *s)
 	const json_t *a, *b;
 	unsigned pairs = 0;
 
-	for (size_t i = 0; (a = fact(s->facts, "card", i)); i++)
-		for (size_t k = i + 1; (b = fact(s->facts, "card", k)); k++) {
+	for (size_t i = 0; (a = fact_get(s->facts, "card", i)); i++)
+		for (size_t k = i + 1; (b = fact_get(s->facts, "card", k)); k++) {
 			if (!share_subnet(a, b))
 				continue;
 			pairs++;
 			if (answers_for_itself(a) && answers_for_itself(b))
 				continue;
-			say(d, WARNING, s->name, "ARP", "sysctl -w "
-			    "net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 "
-			    "net.ipv4.conf.all.rp_filter=2",
-			    "%s and %s are in one subnet, and one may get the packets of the other",
-			    text_of(a, "name"), text_of(b, "name"));
+			doctor_say(
+				d, WARNING, s->name, "ARP",
+				"sysctl -w "
+				"net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 "
+				"net.ipv4.conf.all.rp_filter=2",
+				"%s and %s are in one subnet, and one may get the packets of the other",
+				fact_text(a, "name"), fact_text(b, "name"));
 			return;
 		}
-	say(d, OK, s->name, "ARP", NULL, "%s", pairs ?
-	    "cards in one subnet answer for themselves only" : "no two cards are in one subnet");
+	doctor_say(d, OK, s->name, "ARP", NULL, "%s",
+		   pairs ? "cards in one subnet answer for themselves only" :
+			   "no two cards are in one subnet");
 }
 
 static void check_cards(struct doctor *d, const struct side *s)
 {
-	bool several = number_of(fact(s->facts, "memory", 0), "nodes") > 1;
+	bool several = fact_number(fact_get(s->facts, "memory", 0), "nodes") > 1;
 	const json_t *o;
 
-	for (size_t i = 0; (o = fact(s->facts, "card", i)); i++) {
-		int64_t mbps = number_of(o, "mbps");
-		CLEANUP_FREE char *name = strdup(text_of(o, "name"));
+	for (size_t i = 0; (o = fact_get(s->facts, "card", i)); i++) {
+		int64_t mbps = fact_number(o, "mbps");
+		CLEANUP_FREE char *name = strdup(fact_text(o, "name"));
 		char speed[64] = "unknown speed", node[32] = "", remedy[96];
 
 		if (s->card && strcmp(name, s->card))
 			continue;
 		if (mbps > 0)
 			snprintf(speed, sizeof(speed), "%lld Mbit/s", (long long)mbps);
-		if (number_of(o, "node") >= 0)
-			snprintf(node, sizeof(node), ", node %d", (int)number_of(o, "node"));
+		if (fact_number(o, "node") >= 0)
+			snprintf(node, sizeof(node), ", node %d", (int)fact_number(o, "node"));
 		snprintf(remedy, sizeof(remedy), "--nic-node %s=NODE, by lspci -vv",
-			 word_of(o, "name", "CARD"));
+			 fact_word(o, "name", "CARD"));
 		if (several && !*node)
-			say(d, WARNING, s->name, "card", remedy,
-			    "%s: %s, its NUMA node is not known", name, speed);
+			doctor_say(d, WARNING, s->name, "card", remedy,
+				   "%s: %s, its NUMA node is not known", name, speed);
 		else
-			say(d, OK, s->name, "card", NULL, "%s: %s, MTU %lld%s", name, speed,
-			    (long long)number_of(o, "mtu"), node);
+			doctor_say(d, OK, s->name, "card", NULL, "%s: %s, MTU %lld%s", name, speed,
+				   (long long)fact_number(o, "mtu"), node);
 	}
 }
 
@@ -382,36 +400,41 @@ static void check_storage(struct doctor *d, const struct side *s)
 {
 	/* A server measures its storage last. */
 	const json_t *facts = s == &d->there ? s->later : s->facts;
-	const json_t *o = fact(facts, "storage", 0), *disk = fact(facts, "disk", 0);
-	double writes = (double)number_of(o, "write"), reads = (double)number_of(o, "read");
+	const json_t *o = fact_get(facts, "storage", 0), *disk = fact_get(facts, "disk", 0);
+	double writes = (double)fact_number(o, "write"), reads = (double)fact_number(o, "read");
 	bool there = s == &d->there;
 	double in = there ? d->put : d->get, out = there ? d->get : d->put;
 	char write[32], read[32], net[32], node[64] = "";
-	CLEANUP_FREE char *path = strdup(text_of(o, "path"));
+	CLEANUP_FREE char *path = strdup(fact_text(o, "path"));
 
 	if (!o)
 		return;
-	if (*text_of(disk, "nodes") && number_of(fact(s->facts, "memory", 0), "nodes") > 1)
-		snprintf(node, sizeof(node), ", node %s", text_of(disk, "nodes"));
-	if (*text_of(o, "error")) {
-		say(d, UNKNOWN, s->name, "storage", NULL, "%s: rates not measured: %s", path,
-		    text_of(o, "error"));
+	if (*fact_text(disk, "nodes") && fact_number(fact_get(s->facts, "memory", 0), "nodes") > 1)
+		snprintf(node, sizeof(node), ", node %s", fact_text(disk, "nodes"));
+	if (*fact_text(o, "error")) {
+		doctor_say(d, UNKNOWN, s->name, "storage", NULL, "%s: rates not measured: %s", path,
+			   fact_text(o, "error"));
 		return;
 	}
 	format_rate(write, sizeof(write), writes);
 	format_rate(read, sizeof(read), reads);
 	if (d->measured && writes * 100 < in * STORAGE_PERCENT)
-		say(d, WARNING, s->name, "storage", NULL, "%s: %s%s writes %s, less than the network "
-		    "brings (%s)", path, text_of(o, "kind"), node, write,
-		    format_rate(net, sizeof(net), in));
+		doctor_say(d, WARNING, s->name, "storage", NULL,
+			   "%s: %s%s writes %s, less than the network "
+			   "brings (%s)",
+			   path, fact_text(o, "kind"), node, write,
+			   format_rate(net, sizeof(net), in));
 	else if (d->measured && reads * 100 < out * STORAGE_PERCENT)
-		say(d, WARNING, s->name, "storage", NULL, "%s: %s%s reads %s, less than the network "
-		    "takes (%s)", path, text_of(o, "kind"), node, read,
-		    format_rate(net, sizeof(net), out));
+		doctor_say(d, WARNING, s->name, "storage", NULL,
+			   "%s: %s%s reads %s, less than the network "
+			   "takes (%s)",
+			   path, fact_text(o, "kind"), node, read,
+			   format_rate(net, sizeof(net), out));
 	else
-		say(d, OK, s->name, "storage", NULL, "%s: %s%s, writes %s, reads %s%s", path,
-		    text_of(o, "kind"), node, write, read,
-		    json_is_true(json_object_get(o, "direct")) ? "" : ", through the page cache");
+		doctor_say(d, OK, s->name, "storage", NULL, "%s: %s%s, writes %s, reads %s%s", path,
+			   fact_text(o, "kind"), node, write, read,
+			   json_is_true(json_object_get(o, "direct")) ? "" :
+									", through the page cache");
 }
 
 /* ---- counters ---- */
@@ -421,7 +444,8 @@ struct findings {
 	char text[400];
 };
 
-static void __attribute__((format(printf, 2, 3))) find(struct findings *f, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3)))
+findings_add(struct findings *f, const char *fmt, ...)
 {
 	size_t len = strlen(f->text);
 	va_list ap;
@@ -441,7 +465,7 @@ static const json_t *later_of(const struct side *s, const json_t *o, const char 
 {
 	const json_t *l;
 
-	for (size_t i = 0; (l = fact(s->later, kind, i)); i++)
+	for (size_t i = 0; (l = fact_get(s->later, kind, i)); i++)
 		if (json_equal(json_object_get(l, name), json_object_get(o, name)) &&
 		    json_equal(json_object_get(l, "port"), json_object_get(o, "port")))
 			return l;
@@ -449,50 +473,57 @@ static const json_t *later_of(const struct side *s, const json_t *o, const char 
 }
 
 /* Find the counters of trouble that grew during the measurement. */
-static void find_growth(struct findings *f, const struct side *s, const json_t *o, const char *kind,
-			const char *member)
+static void findings_add_growth(struct findings *f, const struct side *s, const json_t *o,
+				const char *kind, const char *member)
 {
 	const json_t *before = json_object_get(o, "counters");
 	json_t *after = json_object_get(later_of(s, o, kind, member), "counters"), *v;
 	const char *name;
 
 	json_object_foreach(after, name, v) {
-		int64_t was = number_of(before, name);
-		int64_t grew = number_of(after, name) - (was > 0 ? was : 0);
+		int64_t was = fact_number(before, name);
+		int64_t grew = fact_number(after, name) - (was > 0 ? was : 0);
 
 		if (facts_trouble(name) && grew > 0)
-			find(f, "%s %s +%lld", text_of(o, member), printable(name), (long long)grew);
+			findings_add(f, "%s %s +%lld", fact_text(o, member), printable(name),
+				     (long long)grew);
 	}
 }
 
 static void check_counters(struct doctor *d, const struct side *s)
 {
-	const json_t *tcp = fact(s->facts, "tcp", 0), *tcp_later = fact(s->later, "tcp", 0), *o;
-	int64_t resent = number_of(tcp_later, "retransmits") - number_of(tcp, "retransmits");
-	int64_t marks = number_of(tcp_later, "congestion_marks") - number_of(tcp, "congestion_marks");
+	const json_t *tcp = fact_get(s->facts, "tcp", 0), *tcp_later = fact_get(s->later, "tcp", 0),
+		     *o;
+	int64_t resent = fact_number(tcp_later, "retransmits") - fact_number(tcp, "retransmits");
+	int64_t marks =
+		fact_number(tcp_later, "congestion_marks") - fact_number(tcp, "congestion_marks");
 	double packets = (d->put + d->get) * (double)d->time_ns / 1e9 / SEGMENT + 1;
 	struct findings f = { "" };
 
 	if (!s->later)
 		return;
-	for (size_t i = 0; (o = fact(s->facts, "card", i)); i++)
-		find_growth(&f, s, o, "card", "name");
-	for (size_t i = 0; (o = fact(s->facts, "rdma", i)); i++)
-		find_growth(&f, s, o, "rdma", "device");
+	for (size_t i = 0; (o = fact_get(s->facts, "card", i)); i++)
+		findings_add_growth(&f, s, o, "card", "name");
+	for (size_t i = 0; (o = fact_get(s->facts, "rdma", i)); i++)
+		findings_add_growth(&f, s, o, "rdma", "device");
 	if ((double)resent * 100 > packets * RESENT_PERCENT)
-		find(&f, "TCP sent %lld packet%s again", (long long)resent, plural((uint64_t)resent));
+		findings_add(&f, "TCP sent %lld packet%s again", (long long)resent,
+			     plural((uint64_t)resent));
 	if (marks > 0)
-		find(&f, "%lld packet%s with congestion marks", (long long)marks,
-		     plural((uint64_t)marks));
+		findings_add(&f, "%lld packet%s with congestion marks", (long long)marks,
+			     plural((uint64_t)marks));
 	if (*f.text)
-		say(d, WARNING, s->name, "counters", "ethtool -S CARD; ethtool -a CARD; rdma statistic; "
-		    "nstat -az TcpRetransSegs IpExtInCEPkts", "during the measurement: %s", f.text);
+		doctor_say(d, WARNING, s->name, "counters",
+			   "ethtool -S CARD; ethtool -a CARD; rdma statistic; "
+			   "nstat -az TcpRetransSegs IpExtInCEPkts",
+			   "during the measurement: %s", f.text);
 	else
-		say(d, OK, s->name, "counters", NULL, "no retries, pauses or congestion marks during "
-		    "the measurement");
+		doctor_say(d, OK, s->name, "counters", NULL,
+			   "no retries, pauses or congestion marks during "
+			   "the measurement");
 }
 
-void check_side(struct doctor *d, struct side *s)
+void doctor_check_side(struct doctor *d, struct side *s)
 {
 	if (!s->facts)
 		return;

@@ -16,13 +16,12 @@ static char *status_line(const struct status_reply *a)
 {
 	const struct transfer_report *t = &a->transfer;
 	double seconds = (double)a->age / 1e9, bytes = (double)t->bytes;
-	json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f}", "peer", a->peer,
-			      "direction", t->sends ? "sent" : "received",
-			      "transport", carrier_words[t->carrier],
-			      "bytes", (json_int_t)t->bytes, "files", (json_int_t)t->files,
-			      "start", (json_int_t)time(NULL) - (json_int_t)seconds,
-			      "seconds", seconds,
-			      "bytes_per_second", seconds > 0 ? bytes / seconds : 0);
+	json_t *o =
+		json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f}", "peer", a->peer, "direction",
+			  t->sends ? "sent" : "received", "transport", carrier_words[t->carrier],
+			  "bytes", (json_int_t)t->bytes, "files", (json_int_t)t->files, "start",
+			  (json_int_t)time(NULL) - (json_int_t)seconds, "seconds", seconds,
+			  "bytes_per_second", seconds > 0 ? bytes / seconds : 0);
 
 	if (!o || json_set_name(o, "user", a->user) < 0 || json_set_name(o, "path", t->path) < 0) {
 		json_decref(o);
@@ -45,7 +44,8 @@ int srv_status(void *arg, struct ftp_session *fs)
 		struct status_request q = { a.next };
 
 		if (rc == 0)
-			rc = srv_monitor_ask(s->monitor, REQUEST_STATUS, &q, sizeof(q), &a, sizeof(a));
+			rc = srv_monitor_ask(s->monitor, REQUEST_STATUS, &q, sizeof(q), &a,
+					     sizeof(a));
 		line = rc == 0 && a.next ? status_line(&a) : NULL;
 		if (line && buf_len(text) + strlen(line) + 2 > FTP_REPLY_MAX / 2) {
 			log_warn("a reply to SITE STATUS is full: further transfers are left out");
@@ -61,7 +61,8 @@ int srv_status(void *arg, struct ftp_session *fs)
 
 /* ---- facts ---- */
 
-/* Ask the monitor for the facts of this machine. They can take a moment if other sessions ask, too. */
+/* Ask the monitor for the facts of this machine. They can take a moment if other sessions ask,
+ * too. */
 static int ask_facts(struct session *s, dev_t storage, struct facts_reply *a)
 {
 	const struct facts_request q = { storage };
@@ -77,7 +78,8 @@ static int ask_facts(struct session *s, dev_t storage, struct facts_reply *a)
 	return rc ? rc : a->code;
 }
 
-/* The storage of directory path, or of the directory of file path. A descriptor or a negative errno. */
+/* The storage of directory path, or of the directory of file path. A descriptor or a negative
+ * errno. */
 static int open_storage(struct root *r, const char *path)
 {
 	int fd = root_open(r, path, O_RDONLY | O_DIRECTORY, 0);
@@ -86,7 +88,8 @@ static int open_storage(struct root *r, const char *path)
 	return fd == -ENOTDIR || fd == -ENOENT ? root_open_parent(r, path, name) : fd;
 }
 
-/* Append the lines of text, each after a blank, so that it is no last line of a reply. 0 or -ENOMEM. */
+/* Append the lines of text, each after a blank, so that it is no last line of a reply. 0 or
+ * -ENOMEM. */
 static int put_lines(struct buf *out, const char *text)
 {
 	int rc = 0;
@@ -109,9 +112,10 @@ static char *own_lines(struct session *s, struct ftp_session *fs, int fd, const 
 	srv_transfer_config(s, fs, &c);
 	limits = json_line(transfer_limits(&c.tuning));
 	if (path)
-		storage = json_line(storage_fact(fd, path, STORAGE_NS, writes ? NULL :
-						 "this account may not write"));
-	if (!limits || (path && !storage) || asprintf(&both, "%s%s", limits, storage ? storage : "") < 0)
+		storage = json_line(storage_fact(fd, path, STORAGE_NS,
+						 writes ? NULL : "this account may not write"));
+	if (!limits || (path && !storage) ||
+	    asprintf(&both, "%s%s", limits, storage ? storage : "") < 0)
 		return NULL;
 	return both;
 }
@@ -129,7 +133,8 @@ int srv_facts(void *arg, struct ftp_session *fs, const char *path)
 	int rc = -ENOMEM;
 
 	if (auth_is_anonymous(account->name))
-		return ftp_session_reply(fs, 550, "Anonymous clients do not get the facts of this "
+		return ftp_session_reply(fs, 550,
+					 "Anonymous clients do not get the facts of this "
 					 "machine");
 	text = buf_new(FTP_REPLY_MAX / 2);
 	a = calloc(1, sizeof(*a));
@@ -139,7 +144,8 @@ int srv_facts(void *arg, struct ftp_session *fs, const char *path)
 	own = own_lines(s, fs, fd, path);
 	if (text && a && own)
 		rc = s->monitor ? ask_facts(s, st.st_dev, a) :
-		     facts_lines(s->ends ? &s->ends->peer : NULL, st.st_dev, a->text, FACTS_ROOM, &e);
+				  facts_lines(s->ends ? &s->ends->peer : NULL, st.st_dev, a->text,
+					      FACTS_ROOM, &e);
 	if (!rc && (put_lines(text, a->text) || put_lines(text, own) || buf_put(text, "", 1)))
 		rc = -ENOMEM;
 	if (rc)

@@ -515,7 +515,7 @@ check "that server ends well, too" stops_well
 start_server strict --root "$tmp/root" --anonymous ro
 run curl -sS --max-time 20 "ftp://127.0.0.1:$port/text"
 check "curl in clear is refused by default" status_is 67
-check "the log says what to set" grep -q 'refused a login without TLS (lftp: .*ssl-allow-anonymous yes; curl' \
+check "the log says what to set" patience 10 grep -q 'refused a login without TLS (lftp: .*ssl-allow-anonymous yes; curl' \
 	"$tmp/strict.log"
 ftp "ftp://127.0.0.1:$port/text"
 check "and by TLS is not" is_same "$tmp/out" "$tmp/root/text"

@@ -138,6 +138,7 @@ static char *server_password(void *arg, const char *user, const char *host, int 
 
 struct server *server_new(const struct job *j, const struct url *p, struct err *e)
 {
+	size_t digits = p->kind == URL_SSH ? strspn(p->path, "0123456789") : 0;
 	struct server *s = calloc(1, sizeof(*s));
 
 	if (s) {
@@ -145,6 +146,7 @@ struct server *server_new(const struct job *j, const struct url *p, struct err *
 		s->url.user = p->user ? strdup(p->user) : NULL;
 		s->url.host = p->host ? strdup(p->host) : NULL;
 		s->url.path = strdup("");
+		s->port_path = digits > 0 && (!p->path[digits] || p->path[digits] == '/');
 	}
 	if (!s || (p->user && !s->url.user) || (p->host && !s->url.host) || !s->url.path)
 		err_nomem(e);
@@ -183,6 +185,9 @@ static int server_connect_failed(const struct server *s, struct err *e)
 	else if (p->kind == URL_SSH && !strcasecmp(p->host, "rftp"))
 		err_set(e, e->code, "%s (did you mean %s://? %s is a host here, by ssh)", e->text,
 			p->host, p->host);
+	else if (s->port_path)
+		err_set(e, e->code, "%s (did you mean rftp://%s:PORT/? Without rftp:// the digits "
+			"are a path, by ssh)", e->text, p->host);
 
 	if (exit_of(e->code, false) == EXIT_SOME_FAILED)
 		e->code = -ENOTCONN;
@@ -278,8 +283,9 @@ int server_connect(struct server *s, struct err *e)
 	pin = s->foreign ? s->foreign->hook.pin : s->client->pin;
 	free(s->pin);
 	s->pin = pin ? strdup(pin) : NULL;
-	log_info("connected to %s", s->foreign ? s->foreign->describe :
-		 s->client->describe);
+	log_info("connected to %s%s%s%s", s->foreign ? s->foreign->describe : s->client->describe,
+		 s->login ? ", as " : "", s->login ? printable(s->login) : "",
+		 s->login ? " by the netrc" : "");
 	return 0;
 }
 

@@ -16,6 +16,7 @@ struct server {
 	char *pin;                  /* the pin of its key at the first connection; NULL: not
 				     * connected yet, or no TLS */
 	bool by_netrc;              /* the first password to try is from the netrc */
+	bool port_path;             /* the URL was HOST:DIGITS, which is a path by ssh */
 	struct ftp_client *client;  /* of an rftpd; NULL: not connected */
 	struct fconn *foreign;      /* of another FTP server; NULL: not connected */
 	uint64_t used_ns;           /* ns; the end of the last command that used it */

@@ -723,7 +723,9 @@ def parse_size(text: str) -> int | None:
 
 
 def parse_rate(text: str) -> int | None:
-    """Bytes per second of "10Gbit" (powers of 1000, rounded up), or of a size; None: neither."""
+    """Bytes per second of "10Gbit" (powers of 1000, rounded up), or of a size, with "/s" or
+    without; None: neither."""
+    text = text.removesuffix("/s")
     if not text.lower().endswith("bit"):
         return parse_size(text)
     bits = _scaled(text, "KMGT", 1000, "bit")

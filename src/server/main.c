@@ -92,7 +92,7 @@ static int print_only(const struct srv_options *o)
 	if (o->check_config) {
 		if (!srv_options_check(o))
 			return EXIT_USAGE;
-		printf("%s: all is well\n", o->config ? printable(o->config) : "the command line");
+		printf("%s: no errors\n", o->config ? printable(o->config) : "the command line");
 		return flush_stdout();
 	}
 	if (!o->show_config)

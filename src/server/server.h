@@ -73,6 +73,9 @@ extern volatile sig_atomic_t srv_stop;
 int srv_prepare(struct server *sv, struct err *e);
 /* Free sv's contents, with its settings. */
 void srv_clear(struct server *sv);
+/* Warn of each root of o that --files-user cannot write, so that an administrator learns it before
+ * the first put fails. Nothing when one process serves a connection. */
+void srv_warn_roots(const struct srv_options *o);
 /* Log the certificate, the user of the preauth processes, and the network cards. */
 void srv_say_start(struct server *sv);
 /* Call jail, which filters this process's system calls. If this host cannot filter system calls,

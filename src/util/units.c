@@ -119,9 +119,16 @@ int parse_moment(const char *s, int64_t now, int64_t *sec)
 
 int parse_rate(const char *s, uint64_t *bytes_per_second)
 {
+	size_t len = strlen(s);
+	char number[64];
 	uint64_t bits;
-	int rc = parse_with_unit(s, bit_units, &bits);
+	int rc;
 
+	if (len > 2 && len < sizeof(number) && !strcmp(s + len - 2, "/s")) {
+		snprintf(number, sizeof(number), "%.*s", (int)len - 2, s);
+		s = number;
+	}
+	rc = parse_with_unit(s, bit_units, &bits);
 	if (rc == -EINVAL)
 		return parse_size(s, bytes_per_second);
 	if (rc)

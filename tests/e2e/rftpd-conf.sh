@@ -71,10 +71,25 @@ check "plain" grep -q "^rftpd: warning: $conf:5: plain: " "$tmp/err"
 check "no certificate was made" test ! -e "$tmp/state"
 chmod 600 "$conf" "$tmp/users"
 echo 'alice:nohash:::rw' >"$tmp/users"
-printf 'root %s\nusers %s\nprot-min private\n' "$tmp/root" "$tmp/users" >"$conf"
+printf 'root %s\nusers %s\nprot-min private\nfiles-user daemon\n' "$tmp/root" "$tmp/users" >"$conf"
+! is_root || chown daemon "$tmp/root"
 run rftpd --check-config --config "$conf" --state "$tmp/state"
 check "all is well" status_is 0
 check "without a word of warning" test ! -s "$tmp/err"
+check "which it says" grep -qx "$conf: no errors" "$tmp/out"
+if is_root; then
+	mkdir -m 755 "$tmp/theirs" "$tmp/others"
+	printf 'alice:nohash:%s:/:rw\nbob:nohash:%s:/:ro\ncarol:nohash:%s:/:rw:nobody\n' \
+		"$tmp/theirs" "$tmp/theirs" "$tmp/others" >"$tmp/users"
+	run rftpd --check-config --config "$conf" --state "$tmp/state"
+	check "an account's root that --files-user cannot write is a warning" status_is 0
+	check "one for each such account" test "$(grep -c "warning: root .*cannot write there" "$tmp/err"):$(
+		grep -c "warning: root $tmp/theirs: user" "$tmp/err")" = 1:1
+	echo 'alice:nohash:::rw' >"$tmp/users"
+	chown root "$tmp/root"
+else
+	skip "roots that --files-user cannot write" "only root's rftpd has such a user"
+fi
 run rftpd --check-config --config "$tmp/nowhere"
 check "no file" grep -q "$tmp/nowhere: cannot be read: No such file" "$tmp/err"
 run rftpd --config "$conf" --stdio

@@ -395,6 +395,8 @@ run rftp -c "get 'f1" "$there"
 check "a quote that is not closed" ends 2 "the quote ' is not closed"
 run rftp -c 'nonsense' "$there"
 check "no such command" ends 2 'there is no command "nonsense"'
+run rftp -c 'sync' "$there"
+check "one that is a command outside the shell" ends 2 'there is no command "sync" (use !rftp sync)'
 run rftp dtn.example.org
 check "a host where a command would stand" ends 2 'a server is rftp://dtn.example.org)'
 run rftp rftp://somebody:word@127.0.0.1/

@@ -46,7 +46,7 @@ static void take_users(const char *text, const char *file)
 	char *copy = strdup(text), *rest = copy;
 	struct err e = ERR_INIT;
 
-	users_verify(file, &e);
+	users_verify(file, NULL, NULL, &e);
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		struct user u;
 		int r = user_parse(line, &u, &e);

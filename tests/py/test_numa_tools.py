@@ -175,7 +175,8 @@ def test_ranks() -> None:
 
 def test_numbers() -> None:
     assert [parse_size(s) for s in ("0", "4096", "64k", "4GiB", "1MB")] == [0, 4096, 65536, 4 << 30, 1 << 20]
-    assert [parse_rate(s) for s in ("20bit", "10Gbit", "2G")] == [3, 1250000000, 2 << 30]
+    assert [parse_rate(s) for s in ("20bit", "10Gbit/s", "2G", "2MiB/s")] == [
+        3, 1250000000, 2 << 30, 2 << 20]
     for word in ("", "K", "1Z", "-1", "1.5G", "99999999999P", "1 K", "16384P"):
         assert parse_size(word) is None
     assert format_size(1024 * 1023.6) == "1.0 MiB" and format_size(512) == "512 B"

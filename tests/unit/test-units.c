@@ -136,6 +136,12 @@ static void test_parse_rate(void **state)
 		{ "18446744073709551615bit", 0, 2305843009213693952 },
 		{ "18446744074Gbit", -ERANGE, 0 },
 		{ "10Gib", 0, 10ull << 30 },
+		{ "10Gbit/s", 0, 1250000000 },
+		{ "812MiB/s", 0, 812ull << 20 },
+		{ "10/s", 0, 10 },
+		{ "/s", -EINVAL, 0 },
+		{ "M/s", -EINVAL, 0 },
+		{ "10M/s/s", -EINVAL, 0 },
 		{ "Gbit", -EINVAL, 0 },
 		{ "10Gbits", -EINVAL, 0 },
 	};

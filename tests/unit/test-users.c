@@ -155,15 +155,15 @@ static void test_verify(void **state)
 	struct err e = ERR_INIT;
 	FILE *out;
 
-	assert_int_equal(users_verify(f->path, &e), -EINVAL);
+	assert_int_equal(users_verify(f->path, NULL, NULL, &e), -EINVAL);
 	assert_non_null(strstr(e.text, ":5: not of the form"));
 	out = fopen(f->path, "w");
 	fputs("alice:h:::rw\n", out);
 	fclose(out);
-	assert_int_equal(users_verify(f->path, &e), 0);
+	assert_int_equal(users_verify(f->path, NULL, NULL, &e), 0);
 	assert_int_equal(chmod(f->path, 0666), 0);
-	assert_int_equal(users_verify(f->path, &e), -EPERM);
-	assert_int_equal(users_verify("/nonexistent/users", &e), -ENOENT);
+	assert_int_equal(users_verify(f->path, NULL, NULL, &e), -EPERM);
+	assert_int_equal(users_verify("/nonexistent/users", NULL, NULL, &e), -ENOENT);
 }
 
 int main(void)

@@ -330,7 +330,8 @@ enum exit_status rftp_mv(struct job *j)
 	if (!s)
 		status = usage_error(j, "%s", e.text);
 	else if (!server_is(s, &to))
-		status = usage_error(j, "both URLs must be on the same server");
+		status = usage_error(j, "both URLs must be on the same server: use rftp cp, "
+				     "then rftp rm");
 	else if (server_connect(s, &e) || mv_rename(s, from.path, &to.path, &e))
 		status = failed(&e, false);
 

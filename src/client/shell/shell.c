@@ -187,9 +187,24 @@ static enum exit_status call_run(struct call *c)
 	return cmd->run(c);
 }
 
+/* Commands that users of other shells try, and the commands here that do the same. */
+static const struct option_hint shell_elsewhere[] = {
+	{ "cat", "get -q NAME | cat" },
+	{ "doctor", "!rftp doctor" },
+	{ "less", "get -q NAME | less" },
+	{ "mirror", "get -r or put -r; only differences: !rftp sync" },
+	{ "more", "get -q NAME | more" },
+	{ "sync", "!rftp sync" },
+	{ "verify", "!rftp verify" },
+	{ NULL, NULL },
+};
+
 enum exit_status shell_no_command(const char *word)
 {
-	log_error("there is no command \"%s\" (help lists them)", printable(word));
+	const char *advice = option_advice(shell_elsewhere, word);
+
+	log_error("there is no command \"%s\" (%s%s)", printable(word), advice ? "use " : "",
+		  advice ? advice : "help lists them");
 	return EXIT_USAGE;
 }
 

@@ -60,9 +60,10 @@ int user_parse(const char *line, struct user *u, struct err *e);
 /* Look name up in the file. 1: u is that user; 0: there is no such user, and u has no hash, with
  * which password_check() takes the same time; or a negative errno with text. */
 int users_find(const char *file, const char *name, struct user *u, struct err *e);
-/* At the start: check that each line is well formed, and that only the owner may write the file. 0
- * or a negative errno with text. */
-int users_verify(const char *file, struct err *e);
+typedef void user_fn(void *arg, const struct user *u);
+/* At the start: check that each line is well formed, and that only the owner may write the file.
+ * Call fn, if not NULL, for each user. 0 or a negative errno with text. */
+int users_verify(const char *file, user_fn *fn, void *arg, struct err *e);
 
 /* A line 'SHA256:... user' names a certificate by its key, whatever its issuer; a line 'subject
  * "CN=..." user' names one that a CA of --ca has signed, by its subject in the form of RFC 2253.

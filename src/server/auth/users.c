@@ -127,7 +127,9 @@ int user_parse(const char *line, struct user *u, struct err *e)
 }
 
 struct user_search {
-	const char *name;    /* NULL: only check the lines */
+	const char *name;    /* NULL: every user */
+	user_fn *fn;         /* for each, or NULL */
+	void *arg;
 	struct user *found;
 };
 
@@ -143,21 +145,23 @@ static int user_on_line(void *arg, const char *line, struct err *e)
 		*s->found = u;
 		return 1;
 	}
+	if (s->fn)
+		s->fn(s->arg, &u);
 	user_clear(&u);
 	return 0;
 }
 
 int users_find(const char *file, const char *name, struct user *u, struct err *e)
 {
-	struct user_search s = { name, u };
+	struct user_search s = { .name = name, .found = u };
 
 	memset(u, 0, sizeof(*u));
 	return users_each_line("users file", file, false, user_on_line, &s, e);
 }
 
-int users_verify(const char *file, struct err *e)
+int users_verify(const char *file, user_fn *fn, void *arg, struct err *e)
 {
-	struct user_search s = { .name = NULL };
+	struct user_search s = { .fn = fn, .arg = arg };
 
 	return users_each_line("users file", file, true, user_on_line, &s, e);
 }

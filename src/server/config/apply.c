@@ -158,27 +158,61 @@ static void warn_of_root(const struct srv_options *o, const char *root, enum rig
 		 printable(root));
 }
 
-/* Warn of roots that --files-user cannot write, so that an administrator learns it before the first
- * put fails. */
-static int say_roots(void *arg, struct err *e)
+/* The root of a user whom the process of --files-user serves. */
+struct user_root {
+	char *path;
+	enum rights rights;
+	struct user_root *next;
+};
+
+static void user_root_add(void *arg, const struct user *u)
 {
-	const struct srv_options *o = &((struct server *)arg)->opt;
+	struct user_root **list = arg, *r;
+
+	if (u->system_user || !*u->root)
+		return;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return;
+	*r = (struct user_root){ strdup(u->root), u->rights, *list };
+	*list = r;
+}
+
+/* Run in a child, which keeps the memory of the list. The users file is read before the change of
+ * identity: --files-user may not read it. */
+static int warn_of_roots(void *arg, struct err *e)
+{
+	const struct srv_options *o = arg;
 	const struct srv_rules *anonymous = &o->anonymous_rules;
 	enum rights shared = anonymous->root ? RIGHTS_NONE : o->anonymous;
+	struct user_root *roots = NULL;
 	struct identity id;
 	int rc = identity_of(o->files_user, &id, e);
 
+	if (rc == 0 && o->users)
+		rc = users_verify(o->users, user_root_add, &roots, e);
 	if (rc == 0)
 		rc = identity_assume(&id, e);
 	if (rc < 0)
 		return rc;
 
+	for (; roots; roots = roots->next)
+		warn_of_root(o, roots->path, roots->rights);
 	warn_of_root(o, o->root, o->users ? RIGHTS_RW : shared);
 	warn_of_root(o, anonymous->root, o->anonymous);
 	for (size_t i = 0; i < o->nuser_rules; i++)
 		if (!o->user_rules[i].system_user)
 			warn_of_root(o, o->user_rules[i].root, o->user_rules[i].rights);
 	return 0;
+}
+
+void srv_warn_roots(const struct srv_options *o)
+{
+	struct err e = ERR_INIT;
+
+	if (srv_is_separate(o) && (o->anonymous || o->users) &&
+	    child_call(warn_of_roots, (void *)(uintptr_t)o, CHILD_S, NULL, NULL, 0, &e) < 0)
+		log_warn("%s", e.text);
 }
 
 static int say_certificate_and_cards(void *arg, struct err *e)
@@ -197,9 +231,7 @@ void srv_say_start(struct server *sv)
 {
 	struct err e = ERR_INIT;
 
-	if (sv->separate && (sv->opt.anonymous || sv->opt.users) &&
-	    child_call(say_roots, sv, CHILD_S, NULL, NULL, 0, &e) < 0)
-		log_warn("%s", e.text);
+	srv_warn_roots(&sv->opt);
 	if (sv->separate)
 		log_info("unauthenticated clients are served as %s, in %s",
 			 printable(sv->preauth.name), printable(sv->empty));
@@ -242,7 +274,7 @@ static int check_server_files(void *arg, struct err *e)
 	if (rc == 0 && o->anonymous && o->anonymous_rules.root)
 		rc = srv_check_root("[anonymous]: root ", o->anonymous_rules.root, e);
 	if (rc == 0 && o->users)
-		rc = users_verify(o->users, e);
+		rc = users_verify(o->users, NULL, NULL, e);
 	if (rc == 0 && o->certificates)
 		rc = certs_verify(o->certificates, o->ca, e);
 	return rc;

@@ -444,7 +444,7 @@ bool srv_options_check(const struct srv_options *o)
 	if (o->root && srv_check_root("", o->root, &e) < 0)
 		good = log_bad(o, "root", e.text);
 
-	if (o->users && users_verify(o->users, &e) < 0)
+	if (o->users && users_verify(o->users, NULL, NULL, &e) < 0)
 		good = log_bad(o, "users", e.text);
 
 	good = check_sections(o, "user", o->user_rules, o->nuser_rules) && good;
@@ -453,6 +453,8 @@ bool srv_options_check(const struct srv_options *o)
 	if (!o->stdio && state_check(o, &e) < 0)
 		good = log_bad(o, o->certificate ? "certificate" : "state", e.text);
 	log_weak_settings(o);
+	if (good && !o->stdio)
+		srv_warn_roots(o);
 	return good;
 }
 

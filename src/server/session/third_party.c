@@ -779,7 +779,8 @@ static int serve_give(struct give *v, struct transfer_result *res)
 
 	if (v->s->method == AUTH_ANONYMOUS && v->s->sv->opt.third_party != THIRD_PARTY_ALL)
 		return ftp_session_reply(v->fs, 550, "Permission denied: anonymous may not copy to "
-					 "another server (rftpd --third-party all)");
+					 "another server (use rftp get, then rftp put; or "
+					 "rftpd --third-party all)");
 	if (why)
 		return ftp_session_reply(v->fs, 550, "%s", why);
 

@@ -212,8 +212,8 @@ const struct option_def rftp_options[] = {
 	       "the server's program at host:path (rftpd)"),
 
 	OPTION_HEADING("Output"),
-	{ .name = "progress", .arg = "WORD", .kind = &option_choice, .where = ON_WIRE | IN_CONF,
-	  AT(progress), .words = progresses, .bare = "always", .help = "show progress (auto)" },
+	{ .name = "progress", .arg = "WORD", .kind = &option_choice,
+	  .where = ON_WIRE | ON_HASH | ON_VERIFY | IN_CONF, AT(progress), .words = progresses, .bare = "always", .help = "show progress (auto)" },
 	FLAG("stats", 0, ON_COPY | IN_CONF, stats,
 	     "all counters at the end: stages, channels, processor time"),
 	STRING("log-file", 0, "FILE", ON_ALL | IN_CONF, log_file,

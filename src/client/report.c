@@ -257,19 +257,26 @@ const char *report_sum(const struct report *r)
 	return r->manifest ? digest_name(manifest_alg(r)) : NULL;
 }
 
+bool report_shows_progress(const struct options *o, bool *over)
+{
+	bool silent = o->quiet || (o->json && o->progress == PROGRESS_AUTO) ||
+		      o->progress == PROGRESS_NEVER;
+	const char *term = getenv("TERM");
+
+	*over = !silent && isatty(STDERR_FILENO) && term && strcmp(term, "dumb");
+	return !silent;
+}
+
 struct report *report_new(const struct options *o)
 {
 	struct report *r = calloc(1, sizeof(*r));
-	bool silent = o->quiet || (o->json && o->progress == PROGRESS_AUTO);
-	const char *term = getenv("TERM");
 
 	if (!r)
 		return NULL;
 
 	r->o = o;
 	r->totals.plan = o->dry_run;
-	r->progress = !silent && o->progress != PROGRESS_NEVER;
-	r->over = r->progress && isatty(STDERR_FILENO) && term && strcmp(term, "dumb");
+	r->progress = report_shows_progress(o, &r->over);
 	r->has_summary = !o->quiet && !o->json && (r->progress || o->verbose);
 	r->one_terminal = isatty(STDOUT_FILENO);
 	r->printed_ns = now_ns();

@@ -13,6 +13,8 @@
 
 struct report;
 
+/* Do the options ask for progress? *over: on a terminal, where a line can be drawn anew. */
+bool report_shows_progress(const struct options *o, bool *over);
 /* o must outlive the report. report_end() frees it. NULL: out of memory. */
 struct report *report_new(const struct options *o);
 /* If the options ask for a manifest of a transfer from the word from to the path to: begin it. from

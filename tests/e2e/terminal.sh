@@ -176,8 +176,17 @@ check "log lines in between" status_is 0
 check "are whole, and alone on their lines" test "$(grep -c '^rftp: .*/all/[a-z0-9]* ([0-9.]* [KM]iB)$' "$tmp/t.screen")" -ge 4
 check "and the progress line was there" test "$(cat "$tmp/t.widest")" -gt 40
 check "nothing of it is left" sees_not '% |left  '
+(cd "$tmp/many" && sha256sum -- *) >"$tmp/sums"
 on_terminal -- rftp put "${rate[@]}" -r "$tmp/many" "$url/many"
 check "a tree" grep -aEq '[0-9]+ files' "$tmp/t"
+on_terminal -- rftp verify "$tmp/sums" "$tmp/many" "$url/many"
+check "verify: the files that are done, of both trees" grep -aEq '[0-9]+ of 80 files' "$tmp/t"
+check "nothing of it is left" test "$status" -eq 0 -a "$(grep -c ' of ' "$tmp/t.screen")" -eq 0
+for options in "--progress never" -q --json; do
+	# shellcheck disable=SC2086
+	on_terminal -- rftp hash -r $options "$url/many"
+	check "hash $options: no such line" test "$status" -eq 0 -a "$(grep -ac ' of ' "$tmp/t")" -eq 0
+done
 on_terminal '[0-9]%' 'send:\x03' -- rftp put "${rate[@]}" "$tmp/big" "$url/stopped"
 check "^C: 4" status_is 4
 check "it is told in the place of the line" sees '^rftp: interrupted; the same command resumes the transfer$'

@@ -3,6 +3,7 @@
 #include "client/foreign/foreign.h"
 #include "client/manifest.h"
 #include "client/names.h"
+#include "client/report.h"
 #include "client/server.h"
 #include "client/signals.h"
 
@@ -93,7 +94,7 @@ struct tree {
 	/* The work. */
 	struct hashed { char *path, *hex, *why; const char *alg; } *v; /* hex NULL: for the reason why */
 	size_t n, room;
-	_Atomic size_t next;
+	_Atomic size_t next, done;
 	atomic_int lost;              /* the error that ended a connection */
 };
 
@@ -179,8 +180,20 @@ static void *tree_work(void *arg)
 			atomic_store(&t->lost, rc);
 		h->hex = rc ? NULL : strdup(r.hex);
 		h->why = rc ? strdup(e.text) : NULL;
+		atomic_fetch_add(&t->done, 1);
 	}
 	return NULL;
+}
+
+static void trees_draw(const struct tree *trees, unsigned n)
+{
+	size_t done = 0, all = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		done += atomic_load(&trees[i].done);
+		all += trees[i].n;
+	}
+	fprintf(stderr, "\r%zu of %zu file%s\033[K", done, all, plural(all));
 }
 
 /* Compute the digests of all files of all trees at the same time. 0; -EINTR; or the error that ended
@@ -188,7 +201,9 @@ static void *tree_work(void *arg)
 static int trees_hash(struct tree *trees, unsigned n, struct err *e)
 {
 	struct tree_worker *w = calloc(n * THREADS_MOST, sizeof(*w));
+	struct timespec until;
 	unsigned used = 0;
+	bool draws;
 
 	for (unsigned i = 0; w && i < n; i++) {
 		struct tree *t = &trees[i];
@@ -203,9 +218,21 @@ static int trees_hash(struct tree *trees, unsigned n, struct err *e)
 			w[used].runs = !thread_start(&w[used].thread, "hash", tree_work, &w[used]);
 		}
 	}
-	for (unsigned i = 0; i < used; i++)
-		if (w[i].runs)
+	report_shows_progress(&trees->j->o, &draws);
+	for (unsigned i = 0; i < used; i++) {
+		int rc = w[i].runs && draws ? ETIMEDOUT : 0;
+
+		while (rc == ETIMEDOUT) {
+			trees_draw(trees, n);
+			clock_gettime(CLOCK_MONOTONIC, &until);
+			until.tv_sec++;
+			rc = pthread_clockjoin_np(w[i].thread, NULL, CLOCK_MONOTONIC, &until);
+		}
+		if (w[i].runs && !draws)
 			pthread_join(w[i].thread, NULL);
+	}
+	if (draws)
+		fputs("\r\033[K", stderr);
 	for (unsigned i = 0; i < n; i++) { /* without memory or threads */
 		if (trees[i].s && !trees[i].nclients)
 			tree_connect(&trees[i]);

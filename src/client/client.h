@@ -88,6 +88,7 @@ enum exit_status rftp_doctor(struct job *j);
 /* ---- for commands ---- */
 
 /* For messages. %s: a word that another command would take; a path. */
+#define NOT_REMOVED_WHY "\"%s\" is not removed: name the files in it"
 #define GET_COPIES_WHY "%s is on a server: rftp get copies from there"
 #define PUT_COPIES_WHY "%s is not on a server: rftp put copies to there"
 #define FILES_FROM_WHY "--files-from needs one source, a directory"

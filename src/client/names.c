@@ -79,6 +79,8 @@ int names_read(const char *file, bool nul, struct names *names, struct err *e)
 
 		if (line[n - 1] == (nul ? '\0' : '\n'))
 			line[--n] = '\0';
+		if (!nul && n && line[n - 1] == '\r') /* the file is from another system */
+			line[--n] = '\0';
 		name = strdup(line);
 		if (strlen(line) != (size_t)n)
 			rc = err_set(e, -EINVAL, "%s: contains a NUL: is -0 missing?",
@@ -125,6 +127,14 @@ char *name_trimmed(const char *path)
 	for (size_t n = bare ? strlen(bare) : 0; n > 1 && bare[n - 1] == '/'; n--)
 		bare[n - 1] = '\0';
 	return bare;
+}
+
+bool name_is_dots(const char *path)
+{
+	const char *last = name_tail(path);
+	size_t n = strcspn(last, "/");
+
+	return (n == 1 || n == 2) && !strncmp(last, "..", n);
 }
 
 bool names_directory(const char *path)

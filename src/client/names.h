@@ -32,6 +32,8 @@ const char *name_last(const char *path);
 const char *name_tail(const char *path);
 /* A copy of path without the slashes at its end, but "/" stays; NULL: out of memory. */
 char *name_trimmed(const char *path);
+/* Does path end in "." or "..", perhaps with slashes after it? */
+bool name_is_dots(const char *path);
 /* Must path, as a destination, be a directory: "", ".", "x/", "x/.."? */
 bool names_directory(const char *path);
 /* Where, in a named path, the path for the filter begins: at its last component, or behind a path

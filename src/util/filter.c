@@ -363,6 +363,8 @@ int filter_read(struct filter *f, const char *file, struct err *e)
 		number++;
 		if (n && line[n - 1] == '\n')
 			line[--n] = '\0';
+		if (n && line[n - 1] == '\r')
+			line[--n] = '\0';
 		rc = strlen(line) == (size_t)n ? filter_add_line(f, line, e) :
 		     err_set(e, -EINVAL, "the line contains a NUL");
 		if (rc)

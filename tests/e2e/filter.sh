@@ -153,6 +153,14 @@ fi
 fresh
 printf -- '- *.o\n' | run_stdin rftp put -q --accept-new -r --filter-from - "$tmp/src" "$url/to/"
 check "--filter-from -" test -e "$tmp/root/to/src/b.c" -a ! -e "$tmp/root/to/src/a.o"
+fresh
+printf -- '- *.o\r\n- keep\r\n' >"$tmp/rules"
+put -r --filter-from "$tmp/rules" "$tmp/src" "$url/to/"
+check "--filter-from with CRLF" test -e "$tmp/root/to/src/b.c" -a ! -e "$tmp/root/to/src/a.o" -a \
+	! -e "$tmp/root/to/src/keep"
+printf 'b.c\r\n' >"$tmp/rules"
+put -r --files-from "$tmp/rules" "$tmp/src" "$url/listed"
+check "--files-from, too" test "$status" -eq 0 -a -e "$tmp/root/listed/b.c"
 put -r --exclude run7/keep "$tmp/src" "$url/run7"
 get -r --exclude run7/keep "$url/run7" "$tmp/to/"
 check "a path begins with the last name of the argument" test ! -e "$tmp/to/run7/keep" -a \
@@ -162,6 +170,14 @@ check "also with rm" test "$(names "$tmp/root/run7")" = \
 	"keep keep/big keep/c.o keep/cache keep/cache/d.c "
 run rftp rm -r --accept-new --exclude '*.o' "$url/src/a.o" "$url/src/b.c"
 check "a named file, too" test -e "$tmp/root/src/a.o" -a ! -e "$tmp/root/src/b.c"
+fresh
+for dots in src/keep/.. src/keep/. src/.. ..; do
+	run rftp rm -r --exclude '*.none' "$url/$dots"
+	check "rm -r $dots" fails_with 1 'is not removed: name the files in it'
+	run rftp -c "rm -r $dots" "$url"
+	check "in the shell, too" fails_with 1 'is not removed: name the files in it'
+done
+check "nothing was removed" diff -r "$tmp/src" "$tmp/root/src"
 
 # ---- bad input ----
 put -r --exclude 'a[b' "$tmp/src" "$url/x/"

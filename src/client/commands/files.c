@@ -128,9 +128,10 @@ static int rm_one(struct job *j, struct server *s, const struct url *p, struct e
 	struct err why = ERR_INIT;
 	int rc;
 
-	/* Refuse "/", "~" and the like: probably a mistake, and it would remove all files. */
-	if (!p->path[strspn(p->path, "/.~")])
-		return err_set(e, -EINVAL, "\"%s\" is not removed: name the files in it",
+	/* Refuse "/", "~" and the like: probably a mistake, and it would remove all files. As rm(1)
+	 * does, refuse "a/..", which may be the root, too. */
+	if (!p->path[strspn(p->path, "/.~")] || name_is_dots(p->path))
+		return err_set(e, -EINVAL, NOT_REMOVED_WHY,
 			       printable(server_path(p)));
 
 	rc = r.lists || filter ? server_stat(s, p->path, &f, &why) : 0;

@@ -534,17 +534,26 @@ static const char *env_name(const struct option_def *d, char out[64])
 	return out;
 }
 
-/* Set o from the variables of options that a file may have. An empty variable counts as unset. */
+/* Set o from the variables of options that a file may have. An empty variable counts as unset. A variable
+ * of another option is an error: a user might rely on RFTP_DRY_RUN. */
 static int env_load(struct options *o, struct err *e)
 {
 	const struct option_target t = options_target(o);
 	char name[64];
 
 	for (const struct option_def *d = rftp_options; d->name || d->help; d++) {
-		const char *value = d->where & IN_CONF ? getenv(env_name(d, name)) : NULL;
+		const char *value = d->name ? getenv(env_name(d, name)) : NULL;
 
-		if (value && *value && option_set(&t, d, value, OPTION_ENV, e))
-			return err_prefix(e, "%s", name);
+		if (!value || !*value)
+			continue;
+		if (d->where & IN_CONF) {
+			if (option_set(&t, d, value, OPTION_ENV, e))
+				return err_prefix(e, "%s", name);
+		} else if (d->where & ON_ALL & ~(unsigned)ON_SHELL &&
+			   !(d->where & (OPTION_BARE | NOT_IN_SHELL))) {
+			return err_set(e, -EINVAL, "%s: --%s is for the command line only", name,
+				       d->name);
+		}
 	}
 	return 0;
 }
@@ -579,6 +588,7 @@ static const struct option_hint hints[] = {
 	{ "--backup-dir", "use --trash" },
 	{ "--bwlimit", "use --rate" },
 	{ "--checkers", "use --readers" },
+	{ "--chmod", NO_SUCH_MODE },
 	{ "--compress", "rftp does not compress data" },
 	{ "--copy-links", "use --follow" },
 	{ "--delete", "rftp sync --delete removes names that the source does not have" },
@@ -592,11 +602,13 @@ static const struct option_hint hints[] = {
 	{ "--hard-links", IS_DEFAULT },
 	{ "--human-readable", IS_DEFAULT },
 	{ "--ignore-existing", "use --skip-existing" },
+	{ "--ignore-times", "use --overwrite" },
 	{ "--include-from", "use --filter-from, with lines \"+ PATTERN\"" },
 	{ "--info", "use -v or --stats" },
 	{ "--interactive", "--dry-run shows the actions" },
 	{ "--itemize-changes", "use -v or --dry-run" },
 	{ "--link-dest", NO_SUCH_MODE },
+	{ "--limit-rate", "use --rate" },
 	{ "--links", IS_DEFAULT },
 	{ "--log-level", "use -v or -q" },
 	{ "--max-age", "use --newer-than" },

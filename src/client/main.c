@@ -36,13 +36,19 @@ static const struct option_hint commands_elsewhere[] = {
 /* Report that the first word is not a command, and not a URL that stands alone. */
 static enum exit_status report_no_command(const struct option_args *a)
 {
-	const char *word = a->words[0];
+	const char *word = a->words[0], *near = NULL;
 	struct err e = ERR_INIT;
 	struct url p;
+
+	for (const struct command *c = commands; c->name && !near; c++)
+		if (word_is_near(word, c->name))
+			near = c->name;
 
 	if (option_advice(commands_elsewhere, word)) {
 		log_error("there is no command \"%s\" (use %s)", word,
 			  option_advice(commands_elsewhere, word));
+	} else if (near) {
+		log_error("there is no command \"%s\" (did you mean %s?)", printable(word), near);
 	} else if (!strstr(word, "://")) {
 		log_error("there is no command \"%s\" (rftp --help lists them%s%s)",
 			  printable(word), a->nwords > 1 ? "" : "; a server is rftp://",

@@ -367,6 +367,11 @@ static unsigned word_distance(const char *a, const char *b)
 	return d[n][m];
 }
 
+bool word_is_near(const char *word, const char *name)
+{
+	return strlen(word) > 2 && word_distance(word, name) <= (strlen(word) > 4 ? 2 : 1);
+}
+
 const char *option_nearest(const struct option_def *rows, const char *word, unsigned where)
 {
 	const size_t len = strlen(word);

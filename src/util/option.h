@@ -174,6 +174,8 @@ struct option_hint {
 	const char *typed, *advice;
 };
 
+/* Is word probably meant to be name? */
+bool word_is_near(const char *word, const char *name);
 /* NULL: there is none. hints ends with a row without typed; NULL: no hints. */
 const char *option_advice(const struct option_hint *hints, const char *typed);
 

@@ -54,4 +54,7 @@ advises 'put -l 8000' 'put does not take -l: --rate'
 advises 'put --delete' 'does not take --delete: rftp sync --delete removes'
 advises 'stat -p' 'stat does not take -p \(rftp stat --help'
 advises 'put --xatrs' 'did you mean --xattrs'
+advises 'put --limit-rate=1m' 'no option --limit-rate \(use --rate\)'
+run rftp snc here rftp://127.0.0.1:1/
+check "a command that is nearly right" fails_with 2 'did you mean sync\?'
 finish

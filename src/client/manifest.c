@@ -13,7 +13,7 @@ struct manifest {
 	const char *alg;
 	char *file, *part;   /* part NULL: standard output */
 	FILE *out;
-	bool json;
+	bool json, any;      /* any: a file was added */
 	int failed;          /* a negative errno */
 };
 
@@ -132,6 +132,7 @@ void manifest_add(struct manifest *m, const char *rel, const struct file_report 
 {
 	json_t *o;
 
+	m->any = true;
 	if (!m->json) {
 		manifest_line(m->out, rel, r->sum);
 		return;
@@ -157,6 +158,10 @@ int manifest_end(struct manifest *m, bool keep)
 	if (!rc && (fflush(m->out) || ferror(m->out)))
 		rc = -errno;
 	if (m->part) {
+		if (keep && !m->any && !access(m->file, F_OK)) {
+			keep = false;
+			log_info("%s stays as it is: no file was copied", printable(m->file));
+		}
 		if (!rc && fsync(fileno(m->out)))
 			rc = -errno;
 		if (fclose(m->out) && !rc)

@@ -87,6 +87,8 @@ check "again: sha256sum accepts it" accepts sha256sum "$tmp/root/to"
 echo changed >"$tmp/src/f1"
 run rftp sync -q --manifest "$tmp/m" "$tmp/src/" "$url/to"
 check "sync: only what was copied" lists "f1"
+run rftp sync -q --manifest "$tmp/m" "$tmp/src/" "$url/to"
+check "sync: nothing was copied: the old manifest stays" lists "f1"
 
 # ---- verify ----
 run rftp put -q -r --manifest "$tmp/m" "$tmp/src/" "$url/to"

@@ -90,6 +90,8 @@ if is_root; then
 else
 	skip "roots that --files-user cannot write" "only root's rftpd has such a user"
 fi
+run rftpd --check-config --config "$conf" --state "$tmp/state" --metrics-file "$tmp/nowhere/m.prom"
+check "a metrics file in a directory that is not there" grep -q 'metrics-file: No such file' "$tmp/err"
 run rftpd --check-config --config "$tmp/nowhere"
 check "no file" grep -q "$tmp/nowhere: cannot be read: No such file" "$tmp/err"
 run rftpd --config "$conf" --stdio

@@ -8,6 +8,7 @@
 #include "server/server.h"
 
 #include <grp.h>
+#include <libgen.h>
 #include <pwd.h>
 #include <sys/stat.h>
 
@@ -452,6 +453,12 @@ bool srv_options_check(const struct srv_options *o)
 	good = check_sections(o, "anonymous", &o->anonymous_rules, 1) && good;
 	if (!o->stdio && state_check(o, &e) < 0)
 		good = log_bad(o, o->certificate ? "certificate" : "state", e.text);
+	if (o->metrics_file) {
+		CLEANUP_FREE char *file = strdup(o->metrics_file);
+
+		if (file && access(dirname(file), W_OK) < 0)
+			good = log_bad(o, "metrics-file", strerror(errno));
+	}
 	log_weak_settings(o);
 	if (good && !o->stdio)
 		srv_warn_roots(o);

@@ -406,14 +406,13 @@ static void report_on_file_done(void *arg, const struct file_report *f)
 		"", ", left alone", ", attributes corrected", ", removed",
 	};
 	const char *path = f->path;
-	uint64_t bytes = f->bytes;
 	enum file_end end = f->end;
 	struct report *r = arg;
 	bool directory = *path && path[strlen(path) - 1] == '/';
+	/* Not the size that the file system gives for a directory. */
+	uint64_t bytes = directory ? 0 : f->bytes;
 	char size[32], text[40] = "";
 
-	if (directory) /* do not report the size that the file system gives for a directory */
-		bytes = 0;
 	if (r->o->json && (r->o->verbose || r->o->dry_run))
 		report_emit(r, event_file(path, bytes, end));
 	if (r->manifest && f->sum && f->rel)
@@ -425,7 +424,7 @@ static void report_on_file_done(void *arg, const struct file_report *f)
 	/* A tree may have a million of these. */
 	if (end == FILE_LEFT && r->o->verbose < (r->o->dry_run ? 1 : 2))
 		return;
-	if (end == FILE_COPIED && !directory) {
+	if (end == FILE_COPIED && f->plain) {
 		r->plan_files++;
 		r->plan_bytes += bytes;
 	}

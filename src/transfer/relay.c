@@ -106,7 +106,9 @@ static void relay_tell_file(struct relay *r, const struct third_file *f)
 
 static void relay_on_file_done(void *arg, const struct file_report *r)
 {
-	struct third_file f = { .path = (char *)r->path, .bytes = r->bytes,
+	/* The client cannot know which names are links. */
+	struct third_file f = { .path = (char *)r->path,
+				.bytes = r->plain || r->sum ? r->bytes : 0,
 				.end = (uint8_t)r->end };
 
 	if (r->sum && r->rel) {
@@ -190,6 +192,7 @@ static int relay_take_file(struct relay_reader *r)
 	if (!f.code && r->ev->file_done) {
 		const struct file_report done = {
 			.end = f.end, .path = f.path, .bytes = f.bytes, .rel = f.rel,
+			.plain = !*f.path || f.path[strlen(f.path) - 1] != '/',
 			.sum = f.rel ? f.text : NULL, .mtime_s = f.mtime_s, .mtime_ns = f.mtime_ns,
 		};
 

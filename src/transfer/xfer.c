@@ -173,7 +173,8 @@ void xfer_removed(struct xfer *x, const struct bulk_removed *m)
 	atomic_fetch_add(&x->count.removed_bytes, m->bytes);
 	atomic_fetch_add(&x->count.in_the_way, m->in_the_way);
 	XFER_EVENT(x, file_done, &(struct file_report){
-		.end = FILE_REMOVED, .path = m->path, .bytes = m->bytes });
+		.end = FILE_REMOVED, .path = m->path, .bytes = m->bytes,
+		.plain = !*m->path || m->path[strlen(m->path) - 1] != '/' });
 }
 
 /* ---- frames of the peer ---- */

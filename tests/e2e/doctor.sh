@@ -46,7 +46,7 @@ run rftp doctor
 check "as text, aligned" grep -Eq '^(ok|unknown|warning) +here   storage     \.: ' "$tmp/out"
 check "with a total" grep -Eq '^[0-9]+ ok, [0-9]+ unknown, [0-9]+ warnings?, 0 wrong$' "$tmp/out"
 doctor "$tmp/none"
-check "a directory that does not exist" verdict here storage unknown 'No such file'
+check "a directory that does not exist" verdict here storage wrong 'No such file'
 run rftp doctor --badly
 check "a wrong option" fails_with 2 'badly'
 run rftp doctor "$tmp" "$tmp"

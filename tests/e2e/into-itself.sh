@@ -80,6 +80,17 @@ for dir in put get; do
 	check "$dir beside itself" status_is 0
 done
 
+# With sync it is refused, and nothing changes.
+for option in "" --delete --dry-run; do
+	fresh
+	for to in new new/er/; do
+		# shellcheck disable=SC2086
+		run rftp sync -q --accept-new $option "$tmp/root/a/" "$url/a/$to"
+		check "sync $option to $to in the source" status_is 1
+		check "sync $option: nothing changes" copied "$tmp/root/a"
+	done
+done
+
 # By another mount, too.
 fresh
 mkdir "$tmp/mnt"

@@ -261,9 +261,26 @@ check "--checksum: the plan for hard links that are there" grep -q '^to copy: 0 
 rm "$tmp/root/hl/a"
 cp "$tmp/root/hl/b" "$tmp/root/hl/a"
 run rftp sync --accept-new --checksum --dry-run "$tmp/here/hl/" "$url/hl"
-check "--checksum: the plan for names that are not linked" grep -q '^to copy: 1 file' "$tmp/out"
+check "--checksum: the plan for names that are not linked" grep -q '/hl/a ' "$tmp/out"
 run rftp sync --accept-new --checksum "$tmp/here/hl/" "$url/hl"
 check "--checksum: they are linked" test "$tmp/root/hl/a" -ef "$tmp/root/hl/b"
+
+# ---- links in the plan, and in put ----
+ln -s a "$tmp/here/hl/s"
+run rftp sync --accept-new --dry-run "$tmp/here/hl/" "$url/new"
+check "the plan: names of one file are one file, links are none" grep -q '^to copy: 1 file, 6 B;' "$tmp/out"
+for policy in skip-same update; do
+	rm -rf "$tmp/root/one" "$tmp/one"
+	mkdir "$tmp/one"
+	echo 1 >"$tmp/one/a"
+	touch -d '2 days ago' "$tmp/one/a"
+	run rftp put -rq "$tmp/one/" "$url/one"
+	ln "$tmp/one/a" "$tmp/one/b"
+	chmod 600 "$tmp/one/a"
+	run rftp put -rq "--$policy" "$tmp/one/" "$url/one"
+	check "put --$policy: attributes of a further name are corrected" test \
+		"$(stat -c %a "$tmp/root/one/a" "$tmp/root/one/b" | tr '\n' ' ')" = "600 600 "
+done
 
 # ---- rights ----
 stop_server

@@ -412,7 +412,8 @@ static void check_storage(struct doctor *d, const struct side *s)
 	if (*fact_text(disk, "nodes") && fact_number(fact_get(s->facts, "memory", 0), "nodes") > 1)
 		snprintf(node, sizeof(node), ", node %s", fact_text(disk, "nodes"));
 	if (*fact_text(o, "error")) {
-		doctor_say(d, UNKNOWN, s->name, "storage", NULL, "%s: rates not measured: %s", path,
+		doctor_say(d, !there && access(d->dir, F_OK) ? WRONG : UNKNOWN, s->name, "storage",
+			   NULL, "%s: rates not measured: %s", path,
 			   fact_text(o, "error"));
 		return;
 	}

@@ -199,7 +199,7 @@ void foreign_done(struct foreign *f, const struct ftask *t, uint64_t bytes, bool
 	if (f->events.file_done)
 		f->events.file_done(f->events.arg, &(struct file_report){
 			.end = skipped ? FILE_LEFT : FILE_COPIED, .path = t->here,
-			.bytes = bytes });
+			.bytes = bytes, .plain = true });
 }
 
 void foreign_would_make(struct foreign *f, const char *path)

@@ -137,7 +137,8 @@ static int sink_open_above(struct sink *s, char name[256], struct sink_dir **abo
 			fd = root_open_parent(s->x.c->root, s->entries.dest_path, name);
 	}
 	if (fd < 0)
-		return err_set(e, fd, "%s: %s", printable(s->entries.dest_path), root_why(fd));
+		return err_set(e, fd, "%s: %s%s", printable(s->entries.dest_path), root_why(fd),
+			       fd == -ENOENT ? " (make its directory first)" : "");
 
 	*above = sink_dir_new(s, 0, NULL);
 	if (*above)
@@ -379,12 +380,34 @@ static int put_place_above(void *arg, uint64_t dev, uint64_t ino)
 	return bulk_place_put(p->b, p->id, dev, ino);
 }
 
+/* In a dry run the destination may not exist: the directories above it that do. */
+static int put_places_of_missing(struct sink *s, struct places_above *p)
+{
+	char *path CLEANUP_FREE = strdup(s->entries.dest_path);
+	int fd CLEANUP_CLOSE = -1, r;
+	struct stat st;
+
+	for (fd = -ENOENT; path && *path && fd == -ENOENT;) {
+		char *above = path_above(path);
+
+		free(path);
+		path = above;
+		fd = path ? root_open(s->x.c->root, *path ? path : ".", O_PATH | O_DIRECTORY, 0) :
+		     -ENOMEM;
+	}
+	if (fd < 0 || fstat(fd, &st))
+		return 0;
+	r = put_place_above(p, st.st_dev, st.st_ino);
+	return r ? r : dirs_above(fd, put_place_above, p);
+}
+
 /* Tell the source the device and inode of this directory: on one host the source must not walk into
  * its own destination. d may be NULL. */
 static int sink_send_place(struct sink *s, uint64_t id, const struct sink_dir *d)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 	int dfd = d && d->dir ? dir_pin(d->dir) : -1;
+	struct places_above above = { b, id };
 	struct stat st = { 0 };
 	int r;
 
@@ -393,7 +416,9 @@ static int sink_send_place(struct sink *s, uint64_t id, const struct sink_dir *d
 	r = b ? bulk_place_put(b, id, st.st_dev, st.st_ino) : -ENOMEM;
 	/* A source that is above its destination is refused. */
 	if (!r && (s->x.c->request.flags & BULK_F_SYNC) && st.st_ino)
-		r = dirs_above(dfd, put_place_above, &(struct places_above){ b, id });
+		r = dirs_above(dfd, put_place_above, &above);
+	else if (!r && (s->x.c->request.flags & BULK_F_SYNC) && s->dry)
+		r = put_places_of_missing(s, &above);
 	if (dfd >= 0)
 		dir_unpin(d->dir);
 	return r ? r : xfer_send(&s->x, BULK_PLACE, b);
@@ -546,6 +571,13 @@ void sink_dir_put(struct sink *s, struct sink_dir *d)
 
 			if (set_dir_attributes(s, d, path ? path : "") || (s->sync && sync_name(d)))
 				sink_dir_unsynced(path ? path : "");
+		}
+		if (d->made && d->depth <= 1 && xfer_failed(&s->x) && d->dir && !s->dry) {
+			CLEANUP_FREE char *path = sink_dir_path(d, "");
+
+			/* Nothing has arrived in it: the source may have refused this destination. */
+			if (path)
+				root_rmdir(s->x.c->root, path);
 		}
 		if (d->dir)
 			dir_put(d->dir);

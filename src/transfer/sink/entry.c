@@ -299,8 +299,10 @@ static int link_entry(struct sink *s, const struct bulk_entry *en, struct err *e
 		r = sink_parent_failed(s, f);
 	else if (!r && (f->flags & ENTRY_F_ASK))
 		r = sink_answer(s, f);
-	else if (!r && (s->dry || (!relinks(s, en) && sink_passes_over(s, f))))
+	else if (!r && s->dry)
 		sink_file_done(s, f, FILE_LEFT);
+	else if (!r && !relinks(s, en) && sink_passes_over(s, f))
+		sink_leave(s, f);
 	else if (!r && sink_directory_in_the_way(s, f))
 		r = sink_leave_for_later(s, f);
 	else if (!r && en->type == ENTRY_HARDLINK)

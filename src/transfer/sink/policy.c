@@ -194,7 +194,7 @@ static int sink_correct(struct sink *s, struct sink_file *f)
 	dir_unpin(f->parent->dir);
 	if (r || !(f->ino ? st.st_ino == f->ino : same_file(&st, &f->meta)))
 		return r; /* not the same file: another one has the name now */
-	if (flags & BULK_F_XATTRS)
+	if ((flags & BULK_F_XATTRS) && !f->link_id) /* the entry of a hard link has none */
 		xattrs = xattrs_differ(fd, f->xattrs, f->xattrs_len);
 	if (!xattrs && !attributes_differ(s, f, &st))
 		return 0;
@@ -212,6 +212,18 @@ static int sink_correct(struct sink *s, struct sink_file *f)
 		r = fd_utimens(fd, t);
 	return r ? r : 1;
 }
+
+int sink_leave(struct sink *s, struct sink_file *f)
+{
+	int r = sink_correct(s, f);
+
+	if (r < 0)
+		sink_file_write_failed(s, f, r);
+	else
+		sink_file_done(s, f, r ? FILE_CORRECTED : FILE_LEFT);
+	return r;
+}
+
 /* ---- decisions ---- */
 
 /* True: the part is opened before data may arrive, because it may be resumed, or another writer may
@@ -253,14 +265,11 @@ bool sink_directory_in_the_way(struct sink *s, const struct sink_file *f)
 static int entry_decide(struct sink *s, struct sink_file *f, bool skip)
 {
 	if (skip) {
-		int r = sink_correct(s, f);
+		int r = sink_leave(s, f);
 		bool tells = r > 0 && (s->x.c->request.flags & BULK_F_SYNC);
 
-		if (r < 0) {
-			sink_file_write_failed(s, f, r);
+		if (r < 0)
 			return 0;
-		}
-		sink_file_done(s, f, r ? FILE_CORRECTED : FILE_LEFT);
 		return sink_verdict(s, f->id, tells ? VERDICT_CORRECT : VERDICT_SKIP);
 	}
 	if (sink_refuses(s, f))

@@ -315,7 +315,8 @@ static struct sum_due *sum_due_new(uint64_t id, const struct file_report *r)
 
 void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enum file_end end)
 {
-	struct file_report r = { .end = end, .path = path, .bytes = sink_file_size(f) };
+	struct file_report r = { .end = end, .path = path, .plain = f->counts,
+				 .bytes = sink_file_size(f) };
 	struct sum_due *due = NULL;
 
 	if (!*s->x.c->request.sum || end != FILE_COPIED || f->meta.type != FT_FILE || s->dry) {

@@ -90,7 +90,8 @@ static void tell_done(struct source *s, struct sfile *f, enum file_end end)
 		committed_add(s->x.committed, path);
 	if (path)
 		XFER_EVENT(&s->x, file_done, &(struct file_report){
-			.end = end, .path = path, .bytes = f->size,
+			.end = end, .path = path, .plain = sfile_kind_counts(f->kind),
+			.bytes = f->size,
 			.sum = end == FILE_COPIED ? sum_hex(f) : NULL, .rel = f->rel,
 			.mtime_s = f->mtime_s, .mtime_ns = f->mtime_ns });
 }

@@ -357,7 +357,8 @@ static void test_told(void **state)
 
 	ev.started(ev.arg, &a);
 	ev.progress(ev.arg, &p);
-	ev.file_done(ev.arg, &(struct file_report){ .path = "/x", .bytes = 5, .end = FILE_LEFT });
+	ev.file_done(ev.arg, &(struct file_report){ .path = "/x", .bytes = 5, .plain = true,
+						    .end = FILE_LEFT });
 	ev.file_failed(ev.arg, "/y", -EACCES, "no");
 	res->bytes = 11;
 	res->nchannels = 1;

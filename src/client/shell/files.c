@@ -550,7 +550,8 @@ enum exit_status shell_rftp(struct call *c)
 	for (int i = 0; rc == 0 && i < c->nwords; i++) {
 		const struct shell_word *w = call_word(c, i);
 
-		if ((bits & ON_RM) && name_is_dots(w->text)) /* a URL would hide the dots */
+		/* A URL would hide the dots. */
+		if ((bits & ON_RM) && name_is_dots(w->text) && !option_args_last(&c->args, "parts"))
 			rc = err_set(&e, -EINVAL, NOT_REMOVED_WHY, printable(w->text));
 		else if (i == to && (bits & ON_GET))
 			rc = call_add_name(&words, shell_local(w, &e), &e);

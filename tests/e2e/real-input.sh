@@ -62,7 +62,7 @@ check "is ended by its limit" patience 30 none_runs 'sleep 3000[.]36'
 # The wrapper of the tests: a watch that outlives it would end a process that gets an old number.
 run "$top_srcdir/tests/run" true "watch of $$"
 check "the wrapper of the tests passes the status on" status_is 0
-check "and leaves no watch" none_runs ".*tests/run true watch of $$"
+check "and leaves no watch" patience 5 none_runs ".*tests/run true watch of $$"
 
 real_input --build "${top_builddir:?}" deep names special
 check "it ends well" status_is 0

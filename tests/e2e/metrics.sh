@@ -150,4 +150,10 @@ get "$url/there" "$tmp/got5"
 kill "$next"
 check "it ends" patience 20 gone "$next"
 check "and writes the file a last time" value 'transfers_total{direction=sent,transport=tcp} 1'
+if command -v promtool >/dev/null; then
+	run bash -c 'promtool check metrics <"$1"' . "$prom"
+	check "promtool has nothing to say" test "$status" -eq 0 -a ! -s "$tmp/out" -a ! -s "$tmp/err"
+else
+	skip "promtool check metrics" "it is missing"
+fi
 finish

@@ -367,15 +367,23 @@ static unsigned word_distance(const char *a, const char *b)
 	return d[n][m];
 }
 
+/* The word_distance() up to which a word is probably a mistyped name; 0: it is too short to tell. */
+static unsigned near_most(const char *word)
+{
+	const size_t len = strlen(word);
+
+	return len > 4 ? 2 : len > 2 ? 1 : 0;
+}
+
 bool word_is_near(const char *word, const char *name)
 {
-	return strlen(word) > 2 && word_distance(word, name) <= (strlen(word) > 4 ? 2 : 1);
+	return near_most(word) && word_distance(word, name) <= near_most(word);
 }
 
 const char *option_nearest(const struct option_def *rows, const char *word, unsigned where)
 {
 	const size_t len = strlen(word);
-	unsigned best = len > 4 ? 3 : len > 2 ? 2 : 0;
+	unsigned best = near_most(word) ? near_most(word) + 1 : 0;
 	const char *name = NULL;
 
 	FOR_EACH_ROW(d, rows) {
@@ -383,7 +391,7 @@ const char *option_nearest(const struct option_def *rows, const char *word, unsi
 
 		if (where && !(d->where & where))
 			continue;
-		if (len > 2 && n > 2 && !strncmp(d->name, word, len))
+		if (best && n > 2 && !strncmp(d->name, word, len))
 			n = 2;
 		if (n < best) {
 			best = n;

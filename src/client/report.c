@@ -408,7 +408,7 @@ static void report_on_file_done(void *arg, const struct file_report *f)
 	const char *path = f->path;
 	enum file_end end = f->end;
 	struct report *r = arg;
-	bool directory = *path && path[strlen(path) - 1] == '/';
+	bool directory = report_path_is_directory(path);
 	/* Not the size that the file system gives for a directory. */
 	uint64_t bytes = directory ? 0 : f->bytes;
 	char size[32], text[40] = "";

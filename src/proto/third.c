@@ -235,6 +235,11 @@ int third_progress_get(struct buf *b, struct transfer_progress *p, char text[THI
 	return r;
 }
 
+bool report_path_is_directory(const char *path)
+{
+	return *path && path[strlen(path) - 1] == '/';
+}
+
 void third_file_clear(struct third_file *f)
 {
 	free(f->path);

@@ -154,6 +154,9 @@ struct file_report {
 	uint32_t mtime_ns;
 };
 
+/* Is path, of a report, that of a directory? Reports have a slash behind its name. */
+bool report_path_is_directory(const char *path);
+
 void third_file_clear(struct third_file *f);
 int third_file_put(struct buf *b, const struct third_file *f);
 int third_file_get(struct buf *b, struct third_file *f);

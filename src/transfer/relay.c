@@ -192,7 +192,7 @@ static int relay_take_file(struct relay_reader *r)
 	if (!f.code && r->ev->file_done) {
 		const struct file_report done = {
 			.end = f.end, .path = f.path, .bytes = f.bytes, .rel = f.rel,
-			.plain = !*f.path || f.path[strlen(f.path) - 1] != '/',
+			.plain = !report_path_is_directory(f.path),
 			.sum = f.rel ? f.text : NULL, .mtime_s = f.mtime_s, .mtime_ns = f.mtime_ns,
 		};
 

@@ -174,7 +174,7 @@ void xfer_removed(struct xfer *x, const struct bulk_removed *m)
 	atomic_fetch_add(&x->count.in_the_way, m->in_the_way);
 	XFER_EVENT(x, file_done, &(struct file_report){
 		.end = FILE_REMOVED, .path = m->path, .bytes = m->bytes,
-		.plain = !*m->path || m->path[strlen(m->path) - 1] != '/' });
+		.plain = !report_path_is_directory(m->path) });
 }
 
 /* ---- frames of the peer ---- */

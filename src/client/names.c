@@ -77,10 +77,10 @@ int names_read(const char *file, bool nul, struct names *names, struct err *e)
 	while (rc == 0 && (n = getdelim(&line, &room, nul ? '\0' : '\n', in)) > 0) {
 		CLEANUP_FREE char *name = NULL;
 
-		if (line[n - 1] == (nul ? '\0' : '\n'))
-			line[--n] = '\0';
-		if (!nul && n && line[n - 1] == '\r') /* the file is from another system */
-			line[--n] = '\0';
+		if (!nul)
+			n = (ssize_t)line_trim(line, (size_t)n);
+		else if (!line[n - 1])
+			n--;
 		name = strdup(line);
 		if (strlen(line) != (size_t)n)
 			rc = err_set(e, -EINVAL, "%s: contains a NUL: is -0 missing?",

@@ -361,10 +361,7 @@ int filter_read(struct filter *f, const char *file, struct err *e)
 		return err_path(e, -errno, file, CANNOT_READ);
 	while (rc == 0 && (errno = 0, n = getline(&line, &room, in)) >= 0) {
 		number++;
-		if (n && line[n - 1] == '\n')
-			line[--n] = '\0';
-		if (n && line[n - 1] == '\r')
-			line[--n] = '\0';
+		n = (ssize_t)line_trim(line, (size_t)n);
 		rc = strlen(line) == (size_t)n ? filter_add_line(f, line, e) :
 		     err_set(e, -EINVAL, "the line contains a NUL");
 		if (rc)

@@ -131,6 +131,14 @@ int set_nonblock(int fd, bool on)
 	return 0;
 }
 
+size_t line_trim(char *line, size_t n)
+{
+	n -= n && line[n - 1] == '\n';
+	n -= n && line[n - 1] == '\r';
+	line[n] = '\0';
+	return n;
+}
+
 void hold_standard_fds(void)
 {
 	for (int fd = 0; fd < 3; fd++)

@@ -21,6 +21,10 @@ int pwrite_full(int fd, const void *p, size_t len, off_t at);
 
 int set_nonblock(int fd, bool on);
 
+/* The n bytes of a line of getline(3) without the LF at the end, and without a CR before it, as
+ * files from other systems have: puts a NUL there, and returns the number of bytes left. */
+size_t line_trim(char *line, size_t n);
+
 /* Call first in main. Opens /dev/null in place of each closed descriptor of 0 to 2, in the wrong
  * direction: its use fails with EBADF, and no socket gets its number. */
 void hold_standard_fds(void);

@@ -220,16 +220,15 @@ static int trees_hash(struct tree *trees, unsigned n, struct err *e)
 	}
 	report_shows_progress(&trees->j->o, &draws);
 	for (unsigned i = 0; i < used; i++) {
-		int rc = w[i].runs && draws ? ETIMEDOUT : 0;
+		int rc = w[i].runs ? ETIMEDOUT : 0;
 
 		while (rc == ETIMEDOUT) {
-			trees_draw(trees, n);
+			if (draws)
+				trees_draw(trees, n);
 			clock_gettime(CLOCK_MONOTONIC, &until);
 			until.tv_sec++;
 			rc = pthread_clockjoin_np(w[i].thread, NULL, CLOCK_MONOTONIC, &until);
 		}
-		if (w[i].runs && !draws)
-			pthread_join(w[i].thread, NULL);
 	}
 	if (draws)
 		fputs("\r\033[K", stderr);

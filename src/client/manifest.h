@@ -43,9 +43,9 @@ void manifest_line(FILE *out, const char *name, const char *hex);
 struct manifest *manifest_new(const char *file, const char *alg, struct err *e);
 /* Add the file at path rel from its report r, which has a digest. One thread at a time. */
 void manifest_add(struct manifest *m, const char *rel, const struct file_report *r);
-/* Complete the file, or without keep leave the old one alone; and free m. An old file also stays if no file
- * was added: it may be the proof of an earlier run. 0, or a negative errno after
- * an error message. NULL: 0. */
+/* Complete the file, or without keep leave the old one alone; and free m. An old file also stays if
+ * no file was added: it may be the proof of an earlier run. 0, or a negative errno after an error
+ * message. NULL: 0. */
 int manifest_end(struct manifest *m, bool keep);
 
 #endif

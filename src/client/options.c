@@ -213,7 +213,8 @@ const struct option_def rftp_options[] = {
 
 	OPTION_HEADING("Output"),
 	{ .name = "progress", .arg = "WORD", .kind = &option_choice,
-	  .where = ON_WIRE | ON_HASH | ON_VERIFY | IN_CONF, AT(progress), .words = progresses, .bare = "always", .help = "show progress (auto)" },
+	  .where = ON_WIRE | ON_HASH | ON_VERIFY | IN_CONF, AT(progress), .words = progresses,
+	  .bare = "always", .help = "show progress (auto)" },
 	FLAG("stats", 0, ON_COPY | IN_CONF, stats,
 	     "all counters at the end: stages, channels, processor time"),
 	STRING("log-file", 0, "FILE", ON_ALL | IN_CONF, log_file,
@@ -534,8 +535,8 @@ static const char *env_name(const struct option_def *d, char out[64])
 	return out;
 }
 
-/* Set o from the variables of options that a file may have. An empty variable counts as unset. A variable
- * of another option is an error: a user might rely on RFTP_DRY_RUN. */
+/* Set o from the variables of options that a file may have. An empty variable counts as unset. A
+ * variable of another option is an error: a user might rely on RFTP_DRY_RUN. */
 static int env_load(struct options *o, struct err *e)
 {
 	const struct option_target t = options_target(o);

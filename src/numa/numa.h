@@ -155,13 +155,13 @@ bool place_nic(const char *list, const char *ifname, int *node);
  * 0: do not. The caller owns the array. NULL with text. Reads some hundred files of sysfs and proc,
  * and asks drivers for counters, which can take some 10 ms. Any thread. */
 json_t *facts_read(const struct sockaddr_storage *peer, dev_t storage, struct err *e);
-/* Only the cards and RDMA ports below sysfs (NULL: as topo_read()), without the statistics of drivers.
- * The caller owns the array. NULL: there is no sysfs, or out of memory. */
+/* Only the cards and RDMA ports below sysfs (NULL: as topo_read()), without the statistics of
+ * drivers. The caller owns the array. NULL: there is no sysfs, or out of memory. */
 json_t *facts_cards(const char *sysfs);
 /* Does a counter of a driver count lost, late, repeated or held back packets? */
 bool facts_trouble(const char *counter);
-/* As facts_read(), but as text, one line of JSON for each fact; facts that do not fit into room bytes are left
- * out. 0, or a negative errno with text. */
+/* As facts_read(), but as text, one line of JSON for each fact; facts that do not fit into room
+ * bytes are left out. 0, or a negative errno with text. */
 int facts_lines(const struct sockaddr_storage *peer, dev_t storage, char *text, size_t room,
 		struct err *e);
 

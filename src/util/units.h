@@ -18,8 +18,8 @@ int parse_duration(const char *s, uint64_t *ns);
  * -EINVAL; -ERANGE. */
 int parse_moment(const char *s, int64_t now, int64_t *sec);
 
-/* Bytes per second: a size ("100M"), or bits with "bit" ("10Gbit", powers of 1000); "/s" may follow.
- * 0; -EINVAL; -ERANGE. */
+/* Bytes per second: a size ("100M"), or bits with "bit" ("10Gbit", powers of 1000); "/s" may
+ * follow. 0; -EINVAL; -ERANGE. */
 int parse_rate(const char *s, uint64_t *bytes_per_second);
 /* A decimal number in [lo, hi]. 0; -EINVAL; -ERANGE. */
 int parse_uint(const char *s, uint64_t lo, uint64_t hi, uint64_t *v);

@@ -143,7 +143,7 @@ check "without a home" grep -qx "prot safe  # command line" "$tmp/out"
 run env RFTP_CHANNELS=many rftp ls "$nowhere"
 check "a wrong variable is named" fails_with 2 '^rftp: RFTP_CHANNELS: must be a number'
 run env RFTP_DRY_RUN=yes rftp put -r "$tmp" "$nowhere"
-check "a variable of an option for the command line is no option that is passed over" \
+check "a variable of an option that only the command line takes is an error" \
 	fails_with 2 '^rftp: RFTP_DRY_RUN: --dry-run is for the command line only'
 run env RFTP_CONNECT_TIMEOUT=0 rftp -c 'ls' "$nowhere"
 check "in the shell, too" fails_with 2 '^rftp: RFTP_CONNECT_TIMEOUT: must be a time'

@@ -115,11 +115,12 @@ mounts=()
 servers=()
 others=()
 
-# is_foreign PID: the process lacks the mark of tests/run. It belongs to another test, and has got the
-# number of one of our processes that has ended. False without tests/run, if the mark is unreadable, and for
-# children of this script: sshd overwrites its environment.
+# is_foreign PID: the process lacks the mark of tests/run. It belongs to another test, and has got
+# the number of one of our processes that has ended. False without tests/run, if the mark is
+# unreadable, and for children of this script: sshd overwrites its environment.
 is_foreign() {
-	[ -n "${RFTP_TEST_RUN:-}" ] && [ "$(ps -o ppid= -p "$1" | tr -d ' ')" != $$ ] && grep -qsz . "/proc/$1/environ" &&
+	[ -n "${RFTP_TEST_RUN:-}" ] && [ "$(ps -o ppid= -p "$1" | tr -d ' ')" != $$ ] &&
+		grep -qsz . "/proc/$1/environ" &&
 		! grep -qsz "^RFTP_TEST_RUN=$RFTP_TEST_RUN\$" "/proc/$1/environ"
 }
 

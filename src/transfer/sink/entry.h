@@ -156,8 +156,8 @@ void sink_entries_end(struct sink *s);
 int sink_answer(struct sink *s, struct sink_file *f);
 /* True: the existing file at f's name is left alone. */
 bool sink_passes_over(struct sink *s, struct sink_file *f);
-/* Leave it alone, but for its attributes. 1: they were corrected, or in a dry run would be; 0: f is done;
- * or a negative errno: f has failed. */
+/* f is done: the existing file at its name stays, only its attributes are corrected. 1: they were,
+ * or in a dry run would be; 0: they did not differ; a negative errno: f has failed. */
 int sink_leave(struct sink *s, struct sink_file *f);
 /* A directory has f's name, and is noted to be removed. */
 bool sink_directory_in_the_way(struct sink *s, const struct sink_file *f);

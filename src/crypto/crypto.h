@@ -32,6 +32,11 @@ void crypto_wipe(void *p, size_t len);
 /* Castagnoli CRC of RFC 3720, with the usual inversion before and after. Start with 0, and pass the
  * result to continue. Any thread. */
 uint32_t crypto_crc32c(uint32_t crc, const void *data, size_t len);
+/* For data of pieces: the CRC of A followed by B is crypto_crc32c_shift(CRC of A, length of B) ^
+ * CRC of B. Any thread. */
+uint32_t crypto_crc32c_shift(uint32_t crc, uint64_t len);
+/* The CRC of len zero bytes. Any thread. */
+uint32_t crypto_crc32c_zeros(uint64_t len);
 
 /* ---- sealing of blocks ---- */
 
@@ -65,8 +70,8 @@ int digest_update(struct digest *d, const void *data, size_t len);
 int digest_final_hex(struct digest *d, char *hex);
 /* The name in the table, with its case; NULL: unknown. */
 const char *digest_name(const char *name);
-/* The digest_name() of the digest with so many hexadecimal digits: name, or with NULL the most common
- * one. NULL: there is none. */
+/* The digest_name() of the digest with so many hexadecimal digits: name, or with NULL the most
+ * common one. NULL: there is none. */
 const char *digest_of_length(const char *name, size_t digits);
 /* All names, the preferred one first, NULL at the end; static. */
 const char *const *digest_names(void);
@@ -123,9 +128,9 @@ struct tls_server_settings {
 };
 struct tls_ctx *tls_server_new_with(const struct tls_server_settings *s, struct err *e);
 
-/* Ask clients for a certificate; they need not have one. Every certificate is accepted; one that is
- * signed by a CA in ca also gets a subject (tls_peer_subject()). ca NULL: for callers that check the
- * pin. Call it before the first connection. 0, or a negative errno with text. */
+/* Ask clients for a certificate; they need not have one. Every certificate is accepted; one that
+ * is signed by a CA in ca also gets a subject (tls_peer_subject()). ca NULL: for callers that
+ * check the pin. Call it before the first connection. 0, or a negative errno with text. */
 int tls_ask_client(struct tls_ctx *c, const struct tls_pem *ca, struct err *e);
 
 /* The settings of a client. cafile: the server's certificate is checked against the file's CAs and

@@ -20,6 +20,9 @@
 
 /* ---- CRC32C: by ISA-L, or without it by the CPU's instruction or tables ---- */
 
+/* The polynomial. Bit 31 is the coefficient of x^0. */
+#define CRC32C_REFLECTED 0x82f63b78u
+
 #ifdef HAVE_ISAL
 
 /* ISA-L selects the CPU's instructions. Its function takes the length as int, and the pointer
@@ -52,7 +55,7 @@ static void make_crc_table(void)
 		uint32_t reg = b;
 
 		for (int bit = 0; bit < 8; bit++)
-			reg = (reg >> 1) ^ (reg & 1 ? 0x82f63b78u : 0);
+			reg = (reg >> 1) ^ (reg & 1 ? CRC32C_REFLECTED : 0);
 		crc_table[0][b] = reg;
 	}
 
@@ -105,6 +108,41 @@ uint32_t crypto_crc32c(uint32_t crc, const void *data, size_t len)
 
 #endif
 
+/* A CRC is a polynomial over GF(2), too. */
+#define X_0 (1u << 31)
+#define X_8 (1u << 23)
+
+/* a * b modulo the CRC's polynomial. */
+static uint32_t crc_multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+
+	for (uint32_t bit = X_0; bit; bit >>= 1) {
+		if (a & bit)
+			product ^= b;
+		b = (b >> 1) ^ (b & 1 ? CRC32C_REFLECTED : 0); /* b * x */
+	}
+	return product;
+}
+
+/* Each byte that follows multiplies the CRC by x^8. */
+uint32_t crypto_crc32c_shift(uint32_t crc, uint64_t len)
+{
+	uint32_t square = X_8, power = X_0;
+
+	for (; len; len >>= 1) {
+		if (len & 1)
+			power = crc_multiply(power, square);
+		square = crc_multiply(square, square);
+	}
+	return crc_multiply(power, crc);
+}
+
+uint32_t crypto_crc32c_zeros(uint64_t len)
+{
+	return ~crypto_crc32c_shift(UINT32_MAX, len);
+}
+
 /* ---- digests ---- */
 
 _Static_assert(DIGEST_MAX >= EVP_MAX_MD_SIZE, "the longest digest must fit");
@@ -119,8 +157,8 @@ struct digest {
 	uint32_t crc;
 };
 
-/* The first one is preferred, and is the default of clients that do not choose. Of those with the same
- * length the more common one comes first. */
+/* The first one is preferred, and is the default of clients that do not choose. Of those with
+ * the same length the more common one comes first. */
 static const char *const names[] = {
 	"SHA-256", "SHA-512", "SHA-1", "MD5", "CRC32C", "XXH128", "Adler-32", NULL,
 };

@@ -76,12 +76,42 @@ static void split_anywhere(void **state)
 	}
 }
 
+/* The CRC of a whole from those of its parts, which may be long runs of zeros. */
+static void parts_combine(void **state)
+{
+	static uint8_t zeros[3000];
+	uint8_t data[4096];
+	uint32_t long_run;
+
+	(void)state;
+	for (int round = 0; round < 500; round++) {
+		uint16_t at;
+		uint32_t a, b;
+
+		crypto_random(data, sizeof(data));
+		crypto_random(&at, sizeof(at));
+		at %= sizeof(data) + 1;
+		a = crypto_crc32c(0, data, at);
+		b = crypto_crc32c(0, data + at, sizeof(data) - at);
+		assert_int_equal(crypto_crc32c_shift(a, sizeof(data) - at) ^ b,
+				 crypto_crc32c(0, data, sizeof(data)));
+		assert_int_equal(crypto_crc32c_zeros(at % sizeof(zeros)),
+				 crypto_crc32c(0, zeros, at % sizeof(zeros)));
+	}
+	long_run = 0;
+	for (int i = 0; i < 1024; i++)
+		long_run = crypto_crc32c_shift(long_run, 1ull << 30) ^
+			   crypto_crc32c_zeros(1ull << 30);
+	assert_int_equal(long_run, crypto_crc32c_zeros(1ull << 40));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(vectors),
 		cmocka_unit_test(simple_agrees),
 		cmocka_unit_test(split_anywhere),
+		cmocka_unit_test(parts_combine),
 	};
 
 	return cmocka_run_group_tests_name("crc32c", tests, NULL, NULL);

@@ -110,6 +110,7 @@ enum {
 				    * sink protects the names that it leaves out */
 	BULK_F_SUMS = 1 << 20,     /* the source sends the digest named by sum of each file */
 	BULK_F_SYNC = 1 << 19,     /* the request carries a struct bulk_sync */
+	BULK_F_RANGES = 1 << 21,   /* ranges of files; a get carries one for each source */
 };
 
 /* ---- versions and features ----
@@ -153,6 +154,15 @@ struct bulk_sync {
 				    * destination. "": remove them */
 };
 
+struct bulk_range {
+	uint64_t offset, length;
+};
+
+/* The name of a set of transfers that write ranges of the same files, cut in the same way. */
+struct bulk_set {
+	uint8_t id[16];
+};
+
 struct bulk_request {
 	uint16_t major, minor;
 	uint8_t op;              /* enum bulk_op */
@@ -161,6 +171,9 @@ struct bulk_request {
 	char *base;              /* PUT: destination; GET: relative sources start here; may be "" */
 	char **sources;          /* GET: paths asked for; NULL-terminated */
 	uint32_t nsources;
+	/* With BULK_F_RANGES. */
+	struct bulk_set set;
+	struct bulk_range *ranges; /* GET: [nsources] length 0: the whole file */
 	uint64_t rate;           /* most bytes per second; 0: no limit */
 	uint64_t bench_ns;       /* BENCH: the duration; 0: see bench_bytes */
 	uint64_t bench_bytes;
@@ -178,9 +191,10 @@ struct bulk_request {
 void bulk_request_clear(struct bulk_request *r);
 
 /* For a copy between servers: from is the client's request; to becomes the request that the
- * source's server sends to the sink's server. The fields that describe one side or one connection
- * are cleared, and the caller sets them. Without BULK_F_SYNC only the source applies
- * the filter, so the sink does not receive it. Both share base, filter and sync: clear only from. */
+ * source's server sends to the sink's server. The fields that describe one side or one
+ * connection are cleared, and the caller sets them. Without BULK_F_SYNC only the source applies
+ * the filter, so the sink does not receive it. Both share base, filter and sync: clear only
+ * from. */
 void bulk_request_onward(const struct bulk_request *from, struct bulk_request *to);
 int bulk_request_put(struct buf *b, const struct bulk_request *r);
 
@@ -216,15 +230,14 @@ enum {
 	ENTRY_F_SPARSE = 1 << 3,  /* ranges lists all data; the rest is holes */
 	ENTRY_F_CONTENTS = 1 << 4,/* with TOP on a DIR named with a final "/": put its contents into
 				   * the destination itself */
+	/* On a FILE with ASK and SPARSE, whose ranges are in range: only this range of the file is
+	 * sent. Several transfers may write one file; the sink keeps it as a part. */
+	ENTRY_F_RANGE = ENTRY_F_CONTENTS,
 	ENTRY_F_COMMITTED = 1 << 5,/* with ASK on a FILE: an earlier attempt has committed it; skip
 				    * it if size and time are still the same */
 	ENTRY_F_LINKED = 1 << 6,  /* a HARDLINK to this entry may follow */
 	ENTRY_F_LAST = 1 << 7,    /* on a HARDLINK: the last one to its target */
 	ENTRY_F_PARTIAL = ENTRY_F_NOSIZE, /* on a DIR_END: not all names were read */
-};
-
-struct bulk_range {
-	uint64_t offset, length;
 };
 
 /* Ids count up from 1 without gaps. parent 0: the destination. */
@@ -241,6 +254,7 @@ struct bulk_entry {
 	uint64_t link_id;        /* HARDLINK: an id before this one */
 	uint32_t nranges;        /* SPARSE */
 	const uint8_t *ranges;   /* nranges pairs as on the wire: see bulk_range_at */
+	struct bulk_range range; /* with RANGE */
 	uint32_t xattrs_len;     /* repeated: u16 name length, name, u32 value length, value */
 	const uint8_t *xattrs;
 };
@@ -274,8 +288,8 @@ int bulk_xattr_next(const uint8_t *x, uint32_t len, uint32_t *pos, const char **
  * BULK_DIGEST, and then the sink sends another verdict. */
 enum bulk_verdict {
 	VERDICT_SEND = 1, VERDICT_SKIP = 2, VERDICT_RUNS = 3, VERDICT_DIGEST = 4,
-	/* With BULK_F_SYNC. As SKIP: the file's attributes are corrected; or something is in its way,
-	 * and will be removed, if the source can read the file. */
+	/* With BULK_F_SYNC. As SKIP: the file's attributes are corrected; or something is in its
+	 * way, and will be removed, if the source can read the file. */
 	VERDICT_CORRECT = 5, VERDICT_LATER = 6,
 };
 

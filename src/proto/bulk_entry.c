@@ -122,6 +122,23 @@ static bool ranges_ok(const struct bulk_entry *e)
 	return true;
 }
 
+static bool range_ok(const struct bulk_entry *e)
+{
+	struct bulk_range g = e->range, first, last;
+
+	if (!(e->flags & ENTRY_F_RANGE) || e->type != ENTRY_FILE)
+		return true;
+	if (!(e->flags & ENTRY_F_SPARSE) || !(e->flags & ENTRY_F_ASK) ||
+	    (e->flags & ENTRY_F_LINKED) || !g.length ||
+	    g.offset > e->size || g.length > e->size - g.offset)
+		return false;
+	if (!e->nranges)
+		return true;
+	first = bulk_range_at(e->ranges, 0);
+	last = bulk_range_at(e->ranges, e->nranges - 1);
+	return first.offset >= g.offset && last.offset + last.length <= g.offset + g.length;
+}
+
 static bool flags_ok(const struct bulk_entry *e)
 {
 	uint8_t f = e->flags;
@@ -132,7 +149,8 @@ static bool flags_ok(const struct bulk_entry *e)
 		return false;
 	if ((f & ENTRY_F_NOSIZE) && ((f & ENTRY_F_SPARSE) || e->size))
 		return false;
-	if ((f & ENTRY_F_CONTENTS) && (e->type != ENTRY_DIR || !(f & ENTRY_F_TOP)))
+	if ((f & ENTRY_F_CONTENTS) && e->type != ENTRY_FILE &&
+	    (e->type != ENTRY_DIR || !(f & ENTRY_F_TOP)))
 		return false;
 	return !(f & ENTRY_F_TOP) || !e->parent;
 }
@@ -157,7 +175,8 @@ static bool entry_ok(const struct bulk_entry *e)
 	target = e->target ? strnlen(e->target, BULK_PATH_MAX + 1) : 0;
 	if (e->type == ENTRY_LINK && (!target || target > BULK_PATH_MAX))
 		return false;
-	return e->name && bulk_name_ok(e->name) && flags_ok(e) && ranges_ok(e) && xattrs_ok(e);
+	return e->name && bulk_name_ok(e->name) && flags_ok(e) && ranges_ok(e) && range_ok(e) &&
+	       xattrs_ok(e);
 }
 
 /* ---- the codec ---- */
@@ -214,6 +233,10 @@ static void entry_body(struct wire *w, void *msg)
 	if (e->flags & ENTRY_F_SPARSE) {
 		wire_count(w, &e->nranges, BULK_RANGES_MAX);
 		wire_block(w, &e->ranges, (size_t)e->nranges * RANGE_BYTES);
+	}
+	if (e->type == ENTRY_FILE && (e->flags & ENTRY_F_RANGE)) {
+		wire_number(w, &e->range.offset);
+		wire_number(w, &e->range.length);
 	}
 	wire_number(w, &e->xattrs_len);
 	wire_block(w, &e->xattrs, e->xattrs_len);

@@ -31,6 +31,7 @@ static const struct { uint32_t flag; const char *name; } features[] = {
 	{ BULK_F_ARCHIVE, "archive" },
 	{ BULK_F_SYNC, "sync" },
 	{ BULK_F_SUMS, "sums" },
+	{ BULK_F_RANGES, "ranges" },
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
@@ -249,6 +250,7 @@ void bulk_request_clear(struct bulk_request *r)
 	for (uint32_t i = 0; r->sources && i < r->nsources; i++)
 		free(r->sources[i]);
 	free(r->sources);
+	free(r->ranges);
 	filter_clear(&r->filter);
 	free(r->sync.trash);
 	explicit_bzero(r, sizeof(*r));
@@ -265,6 +267,7 @@ void bulk_request_onward(const struct bulk_request *from, struct bulk_request *t
 		to->flags &= ~(uint32_t)BULK_F_FILTER;
 	to->sources = NULL;
 	to->nsources = 0;
+	to->ranges = NULL;
 	to->bench_ns = to->bench_bytes = 0;
 	memset(to->nonce, 0, sizeof(to->nonce));
 	to->has_key = false;
@@ -360,6 +363,18 @@ void wire_sync(struct wire *w, void *msg)
 	wire_nested(w, sync_body, msg, BULK_PATH_MAX + 64);
 }
 
+static void wire_ranges(struct wire *w, struct bulk_request *r)
+{
+	if (w->get && !w->bad) {
+		r->ranges = calloc((size_t)r->nsources + 1, sizeof(*r->ranges));
+		w->bad = w->no_memory = !r->ranges;
+	}
+	for (uint32_t i = 0; !w->bad && i < r->nsources; i++) {
+		wire_number(w, &r->ranges[i].offset);
+		wire_number(w, &r->ranges[i].length);
+	}
+}
+
 /* The parts that depend on flags. */
 static void request_options(struct wire *w, struct bulk_request *r)
 {
@@ -369,6 +384,10 @@ static void request_options(struct wire *w, struct bulk_request *r)
 		wire_sync(w, &r->sync);
 	if (r->flags & BULK_F_SUMS)
 		wire_short(w, r->sum, sizeof(r->sum));
+	if (r->flags & BULK_F_RANGES)
+		wire_bytes(w, r->set.id, sizeof(r->set.id));
+	if ((r->flags & BULK_F_RANGES) && r->op == BULK_GET)
+		wire_ranges(w, r);
 }
 
 #define FIELD(member) WIRE_FIELD(struct bulk_request, member, WIRE_ANY)

@@ -38,6 +38,9 @@ enum ftp_needs {
 	FTP_NEEDS_DEPENDS, /* on its argument: its handler calls session_check */
 };
 
+/* For SITE: before its arguments, which rftp-protocol(7) lists under "Ranges of files". */
+#define SITE_JOIN "JOIN "
+
 struct ftp_command {
 	enum ftp_verb verb;
 	const char *name;
@@ -135,8 +138,8 @@ struct listing_text {
 	uint64_t lines;
 };
 
-/* Append n bytes to listing, a struct listing_text. 0; -EOVERFLOW: no directory has so many lines or
- * bytes; or -ENOMEM; with text. */
+/* Append n bytes to listing, a struct listing_text. 0; -EOVERFLOW: no directory has so many
+ * lines or bytes; or -ENOMEM; with text. */
 int listing_add(void *listing, const void *p, size_t n, struct err *e);
 
 /* Entries of a listing. */
@@ -147,10 +150,10 @@ struct facts_list {
 
 enum listing_form { LISTING_LIST, LISTING_FACTS, LISTING_PERCENT /* encoded names */ };
 
-/* Replace the contents of list by the entries of l, except the directory itself and its parent; the
- * text is overwritten. A name is never empty, "." or "..", and has no "/" and no NUL: a listing with
- * such a name fails with -EPROTO. Otherwise a name may have any bytes. 0, or a negative errno with
- * text; the caller clears list in any case. */
+/* Replace the contents of list by the entries of l, except the directory itself and its parent;
+ * the text is overwritten. A name is never empty, "." or "..", and has no "/" and no NUL: a
+ * listing with such a name fails with -EPROTO. Otherwise a name may have any bytes. 0, or a
+ * negative errno with text; the caller clears list in any case. */
 int listing_parse(struct listing_text *l, enum listing_form form, struct facts_list *list,
 		  struct err *e);
 void facts_clear(struct facts_list *l);

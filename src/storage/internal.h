@@ -58,6 +58,10 @@ void name_hash(uint8_t hash[NAME_HASH_BYTES], const char *name);
 /* Get the name of the part of file name, or of its journal; name may have any length. */
 void part_name(char part[PART_NAME_MAX], const char *name);
 void journal_name(char journal[PART_NAME_MAX], const char *name);
+/* Get the name of the part that the ranges of s's set share: another one for another set, size or
+ * time. Or of the journal of the range at this offset of that part. */
+void range_part_name(char part[PART_NAME_MAX], const struct part_spec *s);
+void range_journal_name(char journal[PART_NAME_MAX], const char *part, uint64_t offset);
 /* Get the name of a link's temporary from the name of its part. */
 void link_temporary(char temporary[PART_NAME_MAX], const char *part);
 /* Get the name of the part to which name, a part, journal or temporary, belongs. */
@@ -66,6 +70,8 @@ void part_of(char part[PART_NAME_MAX], const char *name);
 /* Check the name in s. 0; -EINVAL with text: it is empty, a path, or reserved for parts;
  * -ENAMETOOLONG. */
 int part_check_name(const struct part_spec *s, struct err *e);
+/* dir_pin() of s's directory, with text. */
+int part_pin_dir(const struct part_spec *s, struct err *e);
 /* err_sys with the path of s's file. */
 int part_err(struct err *e, int code, const struct part_spec *s, const char *what);
 /* The same for r, the result of a function below that gives a file its name. r 0: returns 0. */
@@ -79,6 +85,8 @@ int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode);
 /* Open the part file for reading and writing, and lock it. It is created if it is missing (*fresh);
  * a file of another user or with several names is replaced. -EBUSY: another writer holds it. */
 int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh);
+/* The same, but writers of ranges may hold it, too. -ENOLCK: the filesystem has no locks. */
+int part_open_shared(int dirfd, const char *part);
 
 /* Remove name: a part, its journal or its temporary. -EBUSY: a writer holds the part; -EACCES:
  * another user's writer may hold it. A symbolic link is not followed. */
@@ -117,6 +125,12 @@ mode_t attrs_mode(const struct part_spec *s, int64_t old);
 /* Set the owner and times of s, and this mode (-1: unchanged). 0 or a negative errno. */
 int attrs_set(int fd, const struct part_spec *s, int64_t mode);
 
+/* ---- ranges (range.c) ---- */
+
+/* Open the part of s, which has a range; part_join() is excluded while it is open. A descriptor;
+ * -EBUSY; or another negative errno. */
+int range_open(const struct part_spec *s, int dirfd, const char *part);
+
 /* ---- the journal (journal.c) ---- */
 
 struct journal;
@@ -135,6 +149,12 @@ int journal_data_error(struct journal *j);
 /* True: the journal has no records. */
 bool journal_empty(struct journal *j);
 void journal_close(struct journal *j);
+/* For the journal of s's range: sync the data, and note that the range is complete, with its
+ * CRC32C, and the mode of the finished file. 0 or a negative errno. */
+int journal_complete(struct journal *j, const struct part_spec *s);
+/* Is the range of s, in the part behind datafd, complete? 0 with its CRC32C and the mode in s;
+ * -ENODATA: no; or another negative errno. */
+int journal_completed(int dirfd, const char *part, int datafd, struct part_spec *s);
 
 /* ---- the storage below a descriptor (device.c) ---- */
 

@@ -9,6 +9,10 @@
  *   record 32 bytes, any number: u64 offset, u32 length, 16 bytes digest, u32 CRC32C of
  *           these that continues the header's CRC: records of an older journal that
  *           lay in the same disk blocks fail the check
+ * The journal of a range has in its header, for the hash of the name, that of a text with its own
+ * name, the range's length and the part's inode. When the range is complete, it has a last record:
+ * length 0, and for the digest the u64 length and u32 CRC32C of the range, and the u32 mode of the
+ * finished file, with bit 31 if the source has named it (set_mode).
  * Records are appended only after their data has been synced. A crash can leave a torn record, with
  * a wrong CRC: the first such record and all later ones are cut off. The journal is a hint:
  * part_runs() reads the data back, and ignores records that do not match it. */
@@ -18,8 +22,10 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 #define JOURNAL_VERSION 2
+#define MODE_IS_SET (1u << 31)
 #define HEADER_BYTES 64
 #define RECORD_BYTES 32
 #define CHUNK_RECORDS 4096
@@ -44,6 +50,8 @@ struct journal {
 	uint64_t size;
 	uint32_t seed;          /* the header's CRC */
 	uint64_t old_end;       /* end of the old records; for the opener's thread only */
+	bool is_complete;       /* the last record says so; complete: its digest. The same */
+	uint8_t complete[RUN_DIGEST_BYTES];
 	pthread_mutex_t lock;   /* guards all below */
 	pthread_cond_t flushed;
 	struct notes pending;
@@ -70,7 +78,28 @@ static bool in_file(const struct journal *j, const struct part_run *run)
 
 /* ---- bytes ---- */
 
-static void encode_header(uint8_t h[HEADER_BYTES], const struct part_spec *s, uint32_t salt)
+/* The journal of a range is bound to its part's inode: a part of the same name that was removed and
+ * made again has none of its data. */
+static void hash_for_header(uint8_t hash[NAME_HASH_BYTES], const struct part_spec *s, int datafd)
+{
+	char part[PART_NAME_MAX], text[PART_NAME_MAX + 40];
+	struct stat st;
+
+	if (!s->range.length) {
+		name_hash(hash, s->name);
+		return;
+	}
+	range_part_name(part, s);
+	range_journal_name(part, part, s->range.offset);
+	if (fstat(datafd, &st))
+		st.st_ino = 0;
+	snprintf(text, sizeof(text), "%s %llx %llx", part, (unsigned long long)s->range.length,
+		 (unsigned long long)st.st_ino);
+	name_hash(hash, text);
+}
+
+static void encode_header(uint8_t h[HEADER_BYTES], const struct part_spec *s, int datafd,
+			  uint32_t salt)
 {
 	memset(h, 0, HEADER_BYTES);
 	memcpy(h, magic, sizeof(magic));
@@ -79,7 +108,7 @@ static void encode_header(uint8_t h[HEADER_BYTES], const struct part_spec *s, ui
 	put_be64(h + 24, (uint64_t)s->meta.mtime_s);
 	put_be32(h + 32, s->meta.mtime_ns);
 	put_be32(h + 36, salt);
-	name_hash(h + 40, s->name);
+	hash_for_header(h + 40, s, datafd);
 	put_be32(h + 60, crypto_crc32c(0, h, 60));
 }
 
@@ -102,7 +131,7 @@ static bool header_fits(struct journal *j, const struct part_spec *s)
 
 	if (pread_full(j->fd, is, sizeof(is), 0) != HEADER_BYTES)
 		return false;
-	encode_header(want, s, get_be32(is + 36));
+	encode_header(want, s, j->datafd, get_be32(is + 36));
 	j->seed = get_be32(is + 60);
 	return memcmp(is, want, sizeof(is)) == 0;
 }
@@ -132,6 +161,9 @@ static int each_record(struct journal *j, uint64_t end, record_fn *fn, void *arg
 
 			if (!decode_record(chunk + i * RECORD_BYTES, &note, j->seed))
 				break;
+			if (!note.length)
+				memcpy(j->complete, note.digest, sizeof(j->complete));
+			j->is_complete = !note.length;
 			if (fn && in_file(j, &note))
 				r = fn(arg, &note);
 		}
@@ -146,7 +178,7 @@ static int start_anew(struct journal *j, const struct part_spec *s)
 	uint32_t salt;
 
 	crypto_random(&salt, sizeof(salt));
-	encode_header(h, s, salt);
+	encode_header(h, s, j->datafd, salt);
 	j->seed = get_be32(h + 60);
 	j->end = HEADER_BYTES;
 	if (ftruncate(j->fd, 0))
@@ -183,6 +215,10 @@ struct journal *journal_open(int dirfd, const struct part_spec *s, int datafd, b
 		return NULL;
 	}
 	journal_name(name, s->name);
+	if (s->range.length) {
+		range_part_name(name, s);
+		range_journal_name(name, name, s->range.offset);
+	}
 
 	/* the part's lock excludes other writers; part_open_named() refuses files of other users */
 	j->fd = part_open_named(dirfd, name, 0600, &made);
@@ -191,8 +227,13 @@ struct journal *journal_open(int dirfd, const struct part_spec *s, int datafd, b
 		*taken = !fresh && !made && header_fits(j, s);
 		r = *taken ? each_record(j, UINT64_MAX, NULL, NULL, &j->end) : start_anew(j, s);
 		if (r == 0 && *taken) {
+			if (j->is_complete)
+				j->end -= RECORD_BYTES;
 			j->old_end = j->end;
 			r = ftruncate(j->fd, (off_t)j->end) ? -errno : 0; /* cut off the rest */
+			/* The data may be written once more, or given up. */
+			if (!r && j->is_complete && fdatasync(j->fd))
+				r = -errno;
 		}
 	}
 
@@ -445,4 +486,48 @@ bool journal_empty(struct journal *j)
 	LOCK_GUARD(guard, &j->lock);
 
 	return j->end == HEADER_BYTES;
+}
+
+/* ---- ranges ---- */
+
+int journal_complete(struct journal *j, const struct part_spec *s)
+{
+	struct part_run run = { .offset = s->range.offset };
+	struct notes one = { .v = &run, .n = 1 };
+	int r = journal_flush(j);
+	LOCK_GUARD(guard, &j->lock);
+
+	put_be64(run.digest, s->range.length);
+	put_be32(run.digest + 8, s->range.sum);
+	put_be32(run.digest + 12, s->meta.mode | (s->set_mode ? MODE_IS_SET : 0));
+	if (!r)
+		r = j->data_error;
+	if (!r && fdatasync(j->datafd))
+		r = -errno;
+	return r ? r : journal_append(j, &one);
+}
+
+int journal_completed(int dirfd, const char *part, int datafd, struct part_spec *s)
+{
+	struct journal j = { .datafd = datafd, .size = s->meta.size };
+	int fd CLEANUP_CLOSE = -1, r;
+	char name[PART_NAME_MAX];
+	struct stat st;
+	uint64_t end;
+	uint32_t mode;
+
+	range_journal_name(name, part, s->range.offset);
+	fd = j.fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) || st.st_uid != geteuid() || !header_fits(&j, s))
+		return -ENODATA;
+	r = each_record(&j, UINT64_MAX, NULL, NULL, &end);
+	if (!r && !j.is_complete)
+		r = -ENODATA;
+	if (!r && get_be64(j.complete) != s->range.length)
+		r = -ENODATA;
+	mode = get_be32(j.complete + 12);
+	s->range.sum = get_be32(j.complete + 8);
+	s->meta.mode = mode & 07777;
+	s->set_mode = mode & MODE_IS_SET;
+	return r;
 }

@@ -17,9 +17,9 @@
 
 #define MAX_TRIES 32
 
-int part_lock(int fd)
+static int lock(int fd, int how)
 {
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+	if (flock(fd, how | LOCK_NB) == 0)
 		return 0;
 	switch (errno) {
 	case EWOULDBLOCK:
@@ -27,11 +27,18 @@ int part_lock(int fd)
 	case ENOLCK:
 	case ENOSYS:
 	case EOPNOTSUPP:
+		if (how == LOCK_SH)
+			return -ENOLCK;
 		log_debug("no file locks here: a second writer will not be noticed");
 		return 0;
 	default:
 		return -errno;
 	}
+}
+
+int part_lock(int fd)
+{
+	return lock(fd, LOCK_EX);
 }
 
 int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode)
@@ -95,7 +102,7 @@ static int open_existing(int dirfd, const char *part)
 }
 
 /* One try; -EAGAIN: another process changed the part meanwhile. */
-static int try_named(int dirfd, const char *part, mode_t mode, bool *fresh)
+static int try_named(int dirfd, const char *part, mode_t mode, int how, bool *fresh)
 {
 	struct stat st;
 	int r, fd CLEANUP_CLOSE = openat(dirfd, part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW |
@@ -110,7 +117,7 @@ static int try_named(int dirfd, const char *part, mode_t mode, bool *fresh)
 		return unlinkat(dirfd, part, 0) ? -errno : -EAGAIN;
 	if (fd < 0)
 		return fd == -ENOENT ? -EAGAIN : fd;
-	r = part_lock(fd);
+	r = lock(fd, how);
 	if (r)
 		return r;
 	if (!is_named(fd, dirfd, part, &st))
@@ -120,12 +127,12 @@ static int try_named(int dirfd, const char *part, mode_t mode, bool *fresh)
 	return steal_fd(&fd);
 }
 
-int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh)
+static int open_locked(int dirfd, const char *part, mode_t mode, int how, bool *fresh)
 {
 	int fd = -EAGAIN;
 
 	for (int i = 0; i < MAX_TRIES && fd == -EAGAIN; i++)
-		fd = try_named(dirfd, part, mode, fresh);
+		fd = try_named(dirfd, part, mode, how, fresh);
 	if (fd >= 0 && !*fresh) {
 		/* A killed process may have left a link's temporary with this part. */
 		char temporary[PART_NAME_MAX];
@@ -135,6 +142,18 @@ int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh)
 	}
 
 	return fd == -EAGAIN ? -EBUSY : fd;
+}
+
+int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh)
+{
+	return open_locked(dirfd, part, mode, LOCK_EX, fresh);
+}
+
+int part_open_shared(int dirfd, const char *part)
+{
+	bool fresh;
+
+	return open_locked(dirfd, part, 0600, LOCK_SH, &fresh);
 }
 
 /* ---- names for unnamed files, and links ---- */

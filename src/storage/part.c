@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <pthread.h>
 
-enum kind { UNNAMED, NAMED, INPLACE };
+enum kind { UNNAMED, NAMED, INPLACE, RANGE };
 
 /* Members without a comment never change; j has its own lock. */
 struct part {
@@ -35,8 +35,7 @@ static int unwritable(const struct part_spec *s, int code, struct err *e)
 	return part_err(e, code, s, CANNOT_WRITE);
 }
 
-/* dir_pin(), with text. */
-static int pin_dir_of(const struct part_spec *s, struct err *e)
+int part_pin_dir(const struct part_spec *s, struct err *e)
 {
 	int fd = dir_pin(s->dir);
 
@@ -76,6 +75,15 @@ static int64_t mode_there(int dirfd, const char *name)
 static int open_beside(struct part *p, int dirfd, mode_t mode, struct err *e)
 {
 	p->fresh = true;
+	if (p->spec.range.length) {
+		range_part_name(p->own, &p->spec);
+		p->fd = range_open(&p->spec, dirfd, p->own);
+		p->fresh = false;
+		p->kind = RANGE;
+		if (p->fd == -EBUSY || p->fd == -ENOLCK)
+			return part_name_err(e, p->fd, &p->spec);
+		return p->fd < 0 ? unwritable(&p->spec, p->fd, e) : 0;
+	}
 	if (!p->spec.journal) {
 		p->fd = part_open_unnamed(&p->spec, dirfd, mode);
 		p->kind = UNNAMED;
@@ -121,7 +129,7 @@ static int open_inplace(struct part *p, int dirfd, struct err *e)
  * set. A file in place keeps its old bytes until the commit. */
 static int set_length(struct part *p, bool keep, struct err *e)
 {
-	if (p->kind == INPLACE)
+	if (p->kind == INPLACE || p->kind == RANGE)
 		return 0;
 	if (!keep && ftruncate(p->fd, 0))
 		return part_say(p, -errno, "cannot be emptied", e);
@@ -158,7 +166,14 @@ static void remove_traces(struct part *p, int dirfd)
 {
 	char journal[PART_NAME_MAX];
 
-	journal_name(journal, p->spec.name);
+	if (p->kind == RANGE) {
+		/* Free its space before another writer may take the range. */
+		fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  (off_t)p->spec.range.offset, (off_t)p->spec.range.length);
+		range_journal_name(journal, p->own, p->spec.range.offset);
+	} else {
+		journal_name(journal, p->spec.name);
+	}
 	if (p->j)
 		unlinkat(dirfd, journal, 0);
 	if (p->kind == NAMED)
@@ -187,7 +202,7 @@ struct part *part_begin(const struct part_spec *s, struct err *e)
 		unwritable(s, -ENOMEM, e);
 		return NULL;
 	}
-	r = dirfd = pin_dir_of(s, e);
+	r = dirfd = part_pin_dir(s, e);
 	if (dirfd >= 0) {
 		r = begin_at(p, dirfd, e);
 		if (!r)
@@ -211,6 +226,10 @@ int part_stamp(const struct part_spec *s, struct timespec *t)
 	int r;
 
 	part_name(part, s->name);
+	if (s->range.length) { /* others write to the part, too */
+		range_part_name(part, s);
+		range_journal_name(part, part, s->range.offset);
+	}
 	r = dir_stat(s->dir, s->inplace ? s->name : part, &st);
 	if (!r)
 		*t = st.st_mtim;
@@ -297,7 +316,7 @@ static int sync_file(struct part *p, struct err *e)
 
 int part_sync(struct part *p, struct err *e)
 {
-	int r, dirfd = pin_dir_of(&p->spec, e);
+	int r, dirfd = part_pin_dir(&p->spec, e);
 
 	if (dirfd < 0)
 		return dirfd;
@@ -379,13 +398,26 @@ static int commit_at(struct part *p, int dirfd, struct err *e)
 
 int part_commit(struct part *p, struct err *e)
 {
-	int r, dirfd = pin_dir_of(&p->spec, e);
+	int r, dirfd = part_pin_dir(&p->spec, e);
 
 	if (dirfd < 0)
 		return dirfd;
 	r = commit_at(p, dirfd, e);
 	dir_unpin(p->spec.dir);
 	return r;
+}
+
+int part_range_complete(struct part *p, uint32_t sum, struct err *e)
+{
+	int r = FAULT("commit", 0);
+
+	p->spec.range.sum = sum;
+	if (r == 0)
+		r = journal_complete(p->j, &p->spec);
+	if (r)
+		return part_say(p, r, "the range cannot be completed", e);
+	p->over = true;
+	return 0;
 }
 
 bool part_resumable(struct part *p)
@@ -429,32 +461,62 @@ void part_free(struct part *p)
 #define PREFIX_LEN (sizeof(PART_PREFIX) - 1)
 #define HEX_LEN (2 * NAME_HASH_BYTES)
 
-static const char journal_suffix[] = ".j", link_suffix[] = ".l";
+#define RANGE_DIGITS 16
+
+static const char journal_suffix[] = ".j", link_suffix[] = ".l", range_suffix[] = ".r";
 
 void name_hash(uint8_t hash[NAME_HASH_BYTES], const char *name)
 {
 	crypto_run_digest(hash, name, strlen(name));
 }
 
-void part_name(char part[PART_NAME_MAX], const char *name)
+static void name_of_hash(char part[PART_NAME_MAX], const uint8_t hash[NAME_HASH_BYTES])
 {
 	static const char digits[] = "0123456789abcdef";
-	uint8_t hash[NAME_HASH_BYTES];
 	char *at = part + PREFIX_LEN;
 
-	name_hash(hash, name);
 	memcpy(part, PART_PREFIX, PREFIX_LEN);
-	for (size_t i = 0; i < sizeof(hash); i++) {
+	for (size_t i = 0; i < NAME_HASH_BYTES; i++) {
 		*at++ = digits[hash[i] >> 4];
 		*at++ = digits[hash[i] & 15];
 	}
 	*at = '\0';
 }
 
+void part_name(char part[PART_NAME_MAX], const char *name)
+{
+	uint8_t hash[NAME_HASH_BYTES];
+
+	name_hash(hash, name);
+	name_of_hash(part, hash);
+}
+
 void journal_name(char journal[PART_NAME_MAX], const char *name)
 {
 	part_name(journal, name);
 	memcpy(journal + PREFIX_LEN + HEX_LEN, journal_suffix, sizeof(journal_suffix));
+}
+
+void range_part_name(char part[PART_NAME_MAX], const struct part_spec *s)
+{
+	uint8_t all[NAME_HASH_BYTES + sizeof(s->set.id) + 20], *at = all + NAME_HASH_BYTES;
+	uint8_t hash[NAME_HASH_BYTES];
+
+	name_hash(all, s->name);
+	memcpy(at, s->set.id, sizeof(s->set.id));
+	at += sizeof(s->set.id);
+	put_be64(at, s->meta.size);
+	put_be64(at + 8, (uint64_t)s->meta.mtime_s);
+	put_be32(at + 16, s->meta.mtime_ns);
+	crypto_run_digest(hash, all, sizeof(all));
+	name_of_hash(part, hash);
+}
+
+void range_journal_name(char journal[PART_NAME_MAX], const char *part, uint64_t offset)
+{
+	part_of(journal, part);
+	snprintf(journal + PREFIX_LEN + HEX_LEN, PART_NAME_MAX - PREFIX_LEN - HEX_LEN, "%s%0*llx",
+		 range_suffix, RANGE_DIGITS, (unsigned long long)offset);
 }
 
 void link_temporary(char temporary[PART_NAME_MAX], const char *part)
@@ -465,7 +527,7 @@ void link_temporary(char temporary[PART_NAME_MAX], const char *part)
 
 void part_of(char part[PART_NAME_MAX], const char *name)
 {
-	memcpy(part, name, PREFIX_LEN + HEX_LEN);
+	memmove(part, name, PREFIX_LEN + HEX_LEN);
 	part[PREFIX_LEN + HEX_LEN] = '\0';
 }
 
@@ -479,9 +541,14 @@ const char *part_tail(const char *name)
 
 bool part_is_ours(const char *name)
 {
-	const char *tail = part_tail(name);
+	const char *tail = part_tail(name), *digits;
 
-	return tail && (!*tail || !strcmp(tail, journal_suffix) || !strcmp(tail, link_suffix));
+	if (!tail || !*tail || !strcmp(tail, journal_suffix) || !strcmp(tail, link_suffix))
+		return tail;
+	digits = tail + sizeof(range_suffix) - 1;
+	return !strncmp(tail, range_suffix, sizeof(range_suffix) - 1) &&
+	       strlen(digits) == RANGE_DIGITS &&
+	       strspn(digits, "0123456789abcdef") == RANGE_DIGITS;
 }
 
 bool part_in_path(const char *path)
@@ -508,6 +575,8 @@ int part_name_err(struct err *e, int r, const struct part_spec *s)
 {
 	if (r == -EBUSY)
 		return part_err(e, r, s, PART_BUSY_WHY);
+	if (r == -ENOLCK)
+		return part_err(e, r, s, "ranges of a file need a filesystem with locks");
 	if (r == -EEXIST && s->keep_old)
 		return part_err(e, -EPERM, s, PART_KEPT_WHY);
 	if (r == -EEXIST || r == -EISDIR)
@@ -603,7 +672,7 @@ int part_write_whole(const struct part_spec *s, const void *data, size_t len, st
 	r = part_check_name(s, e);
 	if (r)
 		return r;
-	dirfd = pin_dir_of(s, e);
+	dirfd = part_pin_dir(s, e);
 	if (dirfd < 0)
 		return dirfd;
 	r = write_beside(&p, dirfd, data, len, e);

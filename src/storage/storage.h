@@ -77,9 +77,9 @@ void root_rules_dirs(const struct root *r, struct dirs *s);
 /* The number of directories of s, open or not, with the parents that they hold. Any thread. */
 size_t dirs_count(const struct dirs *s);
 
-/* A top directory with an open descriptor; -1: it does not exist, and neither do directories below
- * it. The set owns fd, and keeps it open until dir_put(). path is for messages. NULL: out of memory,
- * and fd is closed. */
+/* A top directory with an open descriptor; -1: it does not exist, and neither do directories
+ * below it. The set owns fd, and keeps it open until dir_put(). path is for messages. NULL: out
+ * of memory, and fd is closed. */
 struct dir *dir_top(struct dirs *s, int fd, const char *path);
 
 /* The subdirectory name of parent, not opened yet; the caller owns the reference. NULL: out of
@@ -240,18 +240,19 @@ uint32_t direct_alignment(int fd);
 enum storage_class { STORAGE_UNKNOWN, STORAGE_MEMORY, STORAGE_SSD, STORAGE_ROTATING,
 		     STORAGE_NETWORK };
 enum storage_class storage_class_of(int fd);
-/* As storage_class_of(), for a source of data: fd is a file or the top of a tree, and may be O_PATH.
- * If the disk says that it rotates, files of fd are read at up to 16 places, past the page cache and
- * for some 0.2 s at most; if no heads can have moved as fast, the class is STORAGE_SSD. The result
- * for a device is kept. Any thread. */
+/* As storage_class_of(), for a source of data: fd is a file or the top of a tree, and may be
+ * O_PATH. If the disk says that it rotates, files of fd are read at up to 16 places, past the
+ * page cache and for some 0.2 s at most; if no heads can have moved as fast, the class is
+ * STORAGE_SSD. The result for a device is kept. Any thread. */
 enum storage_class storage_class_of_source(int fd);
 /* The class as static text for messages, such as "an SSD" or "storage of unknown kind". */
 const char *storage_class_text(unsigned class);
 
-/* For rftp doctor: the fact "storage", rftp-protocol(7), of the directory fd; path: its name. The rates
- * are measured with a file without a name: write for ns, at most 4 GiB (256 MiB if the page cache
- * cannot be bypassed) and a tenth of the free space, sync, and read the data back. fd < 0, a negative
- * errno, or why, a text: they are not measured for this reason. The caller owns it. Any thread. */
+/* For rftp doctor: the fact "storage", rftp-protocol(7), of the directory fd; path: its name.
+ * The rates are measured with a file without a name: write for ns, at most 4 GiB (256 MiB if the
+ * page cache cannot be bypassed) and a tenth of the free space, sync, and read the data back. fd
+ * < 0, a negative errno, or why, a text: they are not measured for this reason. The caller owns
+ * it. Any thread. */
 json_t *storage_fact(int fd, const char *path, uint64_t ns, const char *why);
 
 /* The NUMA nodes of the device that holds fd's file; for a tmpfs the nodes of its memory, if its
@@ -273,8 +274,8 @@ enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
 /* ---- files that appear whole or not at all ---- */
 
 #define PART_PREFIX ".rftp-"
-/* PART_PREFIX, 32 hex digits, optionally ".j" or ".l", NUL. */
-#define PART_NAME_MAX (sizeof(PART_PREFIX) - 1 + 32 + 2 + 1)
+/* PART_PREFIX, 32 hex digits, optionally ".j", ".l", or ".r" and 16 hex digits, NUL. */
+#define PART_NAME_MAX (sizeof(PART_PREFIX) - 1 + 32 + 2 + 16 + 1)
 /* The reason in messages about a device, a pipe or a socket. */
 #define FILE_KIND_WHY "not a file, directory or link"
 #define FILE_CHANGED_WHY "changed while being read"
@@ -284,12 +285,24 @@ enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
 #define PART_NAME_WHY "such names are kept for unfinished files"
 /* The rest of a name after a part's prefix and digits; NULL: it does not begin so. */
 const char *part_tail(const char *name);
-/* True if name is the name of a part, its journal (".j") or the temporary of a link (".l"). */
+/* True if name is the name of a part, its journal (".j"), the journal of a range (".r" and the
+ * range's offset in hex) or the temporary of a link (".l"). */
 bool part_is_ours(const char *name);
 /* True if any component of path is such a name. */
 bool part_in_path(const char *path);
 
 struct part;
+
+/* A range of a file; sum: the CRC32C of its bytes. */
+struct part_range {
+	uint64_t offset, length;
+	uint32_t sum;
+};
+
+/* The name of a set of transfers that write ranges of the same files, cut in the same way. */
+struct range_set {
+	uint8_t id[16];
+};
 
 /* The finished file. */
 struct part_spec {
@@ -305,6 +318,11 @@ struct part_spec {
 	bool inplace;           /* write directly to name (--inplace) */
 	bool journal;           /* keep a journal, so that a later run can resume */
 	bool sync;              /* part_sync() is called before the commit */
+	/* length > 0: only this range of the file is written. Transfers of other ranges of the
+	 * same set, also on other hosts, may write to the same part at the same time;
+	 * part_join() gives it its name. Needs journal, and excludes inplace. */
+	struct part_range range;
+	struct range_set set;   /* also for part_join() */
 };
 
 /* Begin a file. With a journal: a named, locked part beside the final name; an existing part with
@@ -340,8 +358,9 @@ int runs_compare(int fd, struct part_run *v, size_t n, const atomic_bool *stop, 
 		 void *arg);
 
 /* The digest of the size bytes of the file behind fd: with d = 16 zero bytes, for each MiB in
- * order, d = XXH3-128(d, XXH3-128(MiB)). Detects accidental differences, not attacks. 0; -ECANCELED: *stop
- * (may be NULL) became true; -EIO: the file is shorter; or another negative errno. */
+ * order, d = XXH3-128(d, XXH3-128(MiB)). Detects accidental differences, not attacks. 0;
+ * -ECANCELED: *stop (may be NULL) became true; -EIO: the file is shorter; or another negative
+ * errno. */
 int file_digest(int fd, uint64_t size, const atomic_bool *stop, uint8_t digest[RUN_DIGEST_BYTES]);
 
 /* Add a run that has been written to the journal. Runs are recorded in the journal in batches,
@@ -361,6 +380,22 @@ int part_sync(struct part *p, struct err *e);
 /* Set size, owner, mode and times from the spec, then give the file its name, replacing an existing
  * file. The caller syncs the directory, once for many files. 0 or a negative errno with text. */
 int part_commit(struct part *p, struct err *e);
+/* With a range, in place of part_sync() and part_commit(): bring it to stable storage, and note in
+ * its journal that it is complete, with this CRC32C, and the mode of s. 0 or a negative errno with
+ * text. */
+int part_range_complete(struct part *p, uint32_t sum, struct err *e);
+/* Give the part of s its name: its n ranges, which cover the file in order, are complete with
+ * these digests. The mode is that of the first range; times are those of s. n 0: remove the
+ * part, complete or not. -EBUSY: a transfer still writes to it; -ENODATA with text: a range is
+ * not complete, or has another digest. 0 also if an earlier call did it: then there is no part,
+ * and the file is read and compared with the digests. On 0 the file's name is on stable storage.
+ * May take as long as reading the file. Any thread. */
+int part_join(const struct part_spec *s, const struct part_range *ranges, size_t n, struct err *e);
+/* The same for the file at path below root; s has neither dir nor name. */
+int root_join(struct root *root, struct dirs *dirs, const char *path, struct part_spec *s,
+	      const struct part_range *ranges, size_t n, struct err *e);
+/* The most ranges of a file. */
+#define RANGES_MOST 512
 /* Flush the journal. True: it has records that the next run can use. */
 bool part_resumable(struct part *p);
 

@@ -36,7 +36,10 @@ static int name_files(struct serving *v, struct err *e)
 	if (!v->items || !v->cwd)
 		return err_nomem(e);
 	for (uint32_t i = 0; many && i < c->nitems; i++)
-		v->items[i].path = q->sources[i];
+		v->items[i] = (struct transfer_item){
+			.path = q->sources[i],
+			.range = q->ranges ? q->ranges[i] : (struct bulk_range){ 0 },
+		};
 	if (q->op == BULK_PUT)
 		v->items[0].path = q->base ? q->base : "";
 	if (q->op == BULK_BENCH_PUT)

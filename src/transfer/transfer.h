@@ -45,8 +45,8 @@ struct transfer_tuning {
 };
 
 void transfer_tuning_default(struct transfer_tuning *t);
-/* For rftp doctor: the fact "limits", rftp-protocol(7), of a transfer with these settings. The caller
- * owns it; NULL: out of memory. */
+/* For rftp doctor: the fact "limits", rftp-protocol(7), of a transfer with these settings. The
+ * caller owns it; NULL: out of memory. */
 json_t *transfer_limits(const struct transfer_tuning *t);
 /* At a server's start: log the network cards that can carry data, and the reason when there is no
  * RDMA. Opens no device. */
@@ -59,6 +59,7 @@ struct transfer_item {
 	enum item_kind kind;
 	const char *path;  /* ITEM_PATH; a trailing "/" counts (destination rule) */
 	uint64_t size;     /* ITEM_ZERO */
+	struct bulk_range range; /* ITEM_PATH, a source: only these bytes; length 0: all */
 };
 
 /* Called one at a time, from threads of the transfer; must be quick. Any may be NULL. */

@@ -4,6 +4,7 @@
 
 #include "util/base.h"
 #include "util/err.h"
+#include "util/units.h"
 
 #include <malloc.h>
 
@@ -73,6 +74,29 @@ int json_set_name(json_t *obj, const char *key, const char *name)
 		return -ENOMEM;
 	}
 	return json_object_set_new(obj, hex_key, json_hex(name)) < 0 ? -ENOMEM : 0;
+}
+
+/* The bytes of hex; NULL: they are not those of a name, or out of memory. */
+static char *name_of_hex(const char *hex)
+{
+	size_t n = strlen(hex) / 2;
+	char *name = calloc(1, n + 1);
+
+	if (name && !parse_hex(hex, name, n) && strlen(name) == n)
+		return name;
+	free(name);
+	return NULL;
+}
+
+int json_get_name(const json_t *obj, const char *key, char **name)
+{
+	char hex_key[64];
+	const char *text = json_string_value(json_object_get(obj, key)), *hex;
+
+	snprintf(hex_key, sizeof(hex_key), "%s_hex", key);
+	hex = json_string_value(json_object_get(obj, hex_key));
+	*name = hex ? name_of_hex(hex) : text ? strdup(text) : NULL;
+	return *name ? 0 : hex || !text ? -EBADMSG : -ENOMEM;
 }
 
 char *json_line(json_t *obj)

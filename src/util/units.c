@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
@@ -230,6 +231,20 @@ char *format_seconds(char *out, size_t n, double seconds)
 	else
 		snprintf(out, n, "%lu:%02lu:%02lu", t / 3600, t / 60 % 60, t % 60);
 	return out;
+}
+
+int parse_hex(const char *s, void *bytes, size_t n)
+{
+	uint8_t *out = bytes;
+
+	if (strlen(s) != 2 * n || strspn(s, "0123456789abcdefABCDEF") != 2 * n)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		const char pair[] = { s[2 * i], s[2 * i + 1], '\0' };
+
+		out[i] = (uint8_t)strtoul(pair, NULL, 16);
+	}
+	return 0;
 }
 
 bool list_has(const char *list, const char *word)

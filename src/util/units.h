@@ -13,9 +13,9 @@ int parse_size(const char *s, uint64_t *bytes);
 /* "10" (seconds), "30s", "5m", "1h", "200ms" in nanoseconds. 0; -EINVAL; -ERANGE. */
 int parse_duration(const char *s, uint64_t *ns);
 
-/* A time in seconds since 1970: "2026-01-31", "2026-01-31 12:00", "2026-01-31T12:00:30" (local time;
- * UTC with "Z" at the end), "@SECONDS", or an age such as "90m", "36h", "7d" before now. 0;
- * -EINVAL; -ERANGE. */
+/* A time in seconds since 1970: "2026-01-31", "2026-01-31 12:00", "2026-01-31T12:00:30" (local
+ * time; UTC with "Z" at the end), "@SECONDS", or an age such as "90m", "36h", "7d" before now.
+ * 0; -EINVAL; -ERANGE. */
 int parse_moment(const char *s, int64_t now, int64_t *sec);
 
 /* Bytes per second: a size ("100M"), or bits with "bit" ("10Gbit", powers of 1000); "/s" may
@@ -27,6 +27,8 @@ int parse_uint(const char *s, uint64_t lo, uint64_t hi, uint64_t *v);
 /* An IP packet's type of service: 0 to 255, or its class by name: "cs0" to "cs7", "af11" to
  * "af43" (RFC 2474, 2597), "ef" (3246), "le" (8622). 0; -EINVAL; -ERANGE. */
 int parse_tos(const char *s, uint64_t *byte);
+/* n bytes as 2n hex digits, in upper or lower case. 0; -EINVAL. */
+int parse_hex(const char *s, void *bytes, size_t n);
 /* on|yes|true|1, off|no|false|0. 0; -EINVAL. */
 int parse_bool(const char *s, bool *v);
 

@@ -50,6 +50,7 @@ static void check_same(const struct bulk_entry *a, const struct bulk_entry *b)
 	assert_int_equal(a->nranges, b->nranges);
 	if (a->nranges)
 		assert_memory_equal(a->ranges, b->ranges, (size_t)a->nranges * 16);
+	assert_memory_equal(&a->range, &b->range, sizeof(a->range));
 	assert_int_equal(a->xattrs_len, b->xattrs_len);
 	if (a->xattrs_len)
 		assert_memory_equal(a->xattrs, b->xattrs, a->xattrs_len);
@@ -126,6 +127,43 @@ static void test_ranges(void **state)
 	check_round_trip(&e);
 	e.nranges = 0;
 	check_round_trip(&e);
+}
+
+/* Only a range of the file is sent. */
+static void test_range(void **state)
+{
+	static const struct bulk_range bad[] = {
+		{ 0, 0 }, { 20, 10 }, { 20, 19 }, { 21, 80 }, { 101, 1 }, { 20, 81 },
+		{ UINT64_MAX, 20 }, { 20, UINT64_MAX },
+	};
+	struct bulk_entry e = file_entry();
+	uint8_t ranges[32];
+
+	bulk_range_set(ranges, 0, (struct bulk_range){ 20, 5 });
+	bulk_range_set(ranges, 1, (struct bulk_range){ 30, 10 });
+	e.flags = ENTRY_F_SPARSE | ENTRY_F_RANGE | ENTRY_F_ASK;
+	e.ranges = ranges;
+	e.nranges = 2;
+	e.size = 100;
+	e.range = (struct bulk_range){ 20, 20 };
+	check_round_trip(&e);
+	e.range = (struct bulk_range){ 0, 100 };
+	check_round_trip(&e);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct buf *b CLEANUP_BUF = buf_new(4096);
+
+		e.range = bad[i];
+		assert_int_equal(bulk_entry_put(b, &e), -EINVAL);
+	}
+	e.nranges = 0; /* all of it is a hole */
+	e.range = (struct bulk_range){ 20, 10 };
+	check_round_trip(&e);
+	for (int flag = 0; flag < 2; flag++) {
+		struct buf *b CLEANUP_BUF = buf_new(4096);
+
+		e.flags = ENTRY_F_RANGE | (flag ? ENTRY_F_SPARSE : ENTRY_F_ASK);
+		assert_int_equal(bulk_entry_put(b, &e), -EINVAL);
+	}
 }
 
 static void test_ranges_most(void **state)
@@ -483,6 +521,7 @@ int main(void)
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_layout),
 		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_range),
 		cmocka_unit_test(test_ranges_most),
 		cmocka_unit_test(test_ranges_refused),
 		cmocka_unit_test(test_xattrs),

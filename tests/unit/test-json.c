@@ -27,6 +27,7 @@ static void test_names(void **state)
 		{ "\xc3\xbc\xc3", "\xc3\xbc\xef\xbf\xbd", "c3bcc3" },
 	};
 	json_t *obj, *name;
+	char *back;
 	size_t i;
 
 	(void)state;
@@ -44,6 +45,12 @@ static void test_names(void **state)
 		assert_int_equal(name != NULL, cases[i].hex != NULL);
 		if (name)
 			assert_string_equal(json_string_value(name), cases[i].hex);
+		assert_int_equal(json_get_name(obj, "file", &back), 0);
+		assert_string_equal(back, cases[i].name);
+		free(back);
+		assert_int_equal(json_get_name(obj, "other", &back), -EBADMSG);
+		json_object_set_new(obj, "file_hex", json_string("610062"));
+		assert_int_equal(json_get_name(obj, "file", &back), -EBADMSG);
 		json_decref(obj);
 	}
 }

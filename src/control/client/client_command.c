@@ -92,7 +92,7 @@ int client_final_reply(struct ftp_client *c, int timeout_ms, struct err *e)
 /* Errors that rftpd and other servers report by the English text of strerror(). */
 static const int reasons[] = {
 	ENOENT, EACCES, EEXIST, ENOTDIR, EISDIR, ENOTEMPTY, ENOSPC, EROFS, EDQUOT, EFBIG, EXDEV,
-	ELOOP, ENAMETOOLONG, EBUSY, EPERM, EINVAL, EIO,
+	ELOOP, ENAMETOOLONG, EBUSY, EPERM, EINVAL, EIO, ENODATA,
 };
 
 /* Used if the text has none of the reasons above. */
@@ -142,13 +142,21 @@ static const char *command_path(enum ftp_verb v, const char *arg)
 		FTP_CWD, FTP_RETR, FTP_STOR, FTP_SIZE, FTP_MDTM, FTP_HASH, FTP_MLSD, FTP_MLST,
 		FTP_MKD, FTP_RMD, FTP_RMDA, FTP_DELE, FTP_RNFR, FTP_RNTO,
 	};
+	/* After the mode. */
 	const char *blank = arg && v == FTP_SITE && !strncasecmp(arg, "CHMOD ", 6) ?
 			    strchr(arg + 6, ' ') : NULL;
+
+	/* After size, time, set and ranges. */
+	if (arg && v == FTP_SITE && !strncasecmp(arg, SITE_JOIN, strlen(SITE_JOIN))) {
+		blank = arg + strlen(SITE_JOIN) - 1;
+		for (int i = 0; i < 5 && blank; i++)
+			blank = strchr(blank + 1, ' ');
+	}
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (verbs[i] == v)
 			return arg;
-	return blank ? blank + 1 : NULL; /* after the mode */
+	return blank ? blank + 1 : NULL;
 }
 
 /* Append "VERB arg\r\n". */
@@ -193,6 +201,7 @@ int client_send(struct ftp_client *c, enum ftp_verb v, const char *arg, struct e
 int ftp_simple(struct ftp_client *c, enum ftp_verb v, const char *arg, char **text,
 	       struct err *e)
 {
+	bool unlimited;
 	int code;
 
 	if (text)
@@ -201,10 +210,12 @@ int ftp_simple(struct ftp_client *c, enum ftp_verb v, const char *arg, char **te
 	if (code < 0)
 		return code;
 
+	/* Digests, removals of trees and SITE JOIN have no time limit. */
+	unlimited = v == FTP_HASH || v == FTP_RMDA ||
+		    (v == FTP_SITE && arg && !strncasecmp(arg, SITE_JOIN, strlen(SITE_JOIN)));
 	code = client_send(c, v, arg, e);
 	if (code == 0)
-		/* Digests and removals of trees have no time limit. */
-		code = client_final_reply(c, v == FTP_HASH || v == FTP_RMDA ? -1 : REPLY_MS, e);
+		code = client_final_reply(c, unlimited ? -1 : REPLY_MS, e);
 	code = client_end(c, code, e);
 	if (code < 0)
 		return code;

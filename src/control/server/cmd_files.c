@@ -318,7 +318,8 @@ static int site_help(struct ftp_session *s, char *arg)
 	return ftp_session_reply(s, 214, "SITE commands:\n CHMOD <octal mode> <path>\n"
 				 " UTIME YYYYMMDDhhmm[ss] <path>\n"
 				 " UTIME <path> <atime> <mtime> <ctime> UTC\n STATUS\n"
-				 " FACTS [<path>]\n HELP\nEnd");
+				 " FACTS [<path>]\n JOIN <size> <seconds> <nanoseconds> <set> "
+				 "{<length>:<CRC32C>,...|-} <path>\n HELP\nEnd");
 }
 
 /* The running transfers of this user. */
@@ -337,6 +338,65 @@ static int site_facts(struct ftp_session *s, char *arg)
 	return s->c->facts(s->c->arg, s, path);
 }
 
+/* "LENGTH:CRC32C,...", in hex, of ranges that follow each other. Their number, or -EINVAL. */
+static int parse_ranges(char *text, struct part_range ranges[RANGES_MOST])
+{
+	uint64_t at = 0;
+	int n = 0;
+
+	for (char *item; (item = strsep(&text, ",")); n++) {
+		int used = 0;
+
+		if (n == RANGES_MOST ||
+		    sscanf(item, "%" SCNx64 ":%" SCNx32 "%n", &ranges[n].length, &ranges[n].sum,
+			   &used) != 2 || item[used] || !ranges[n].length ||
+		    ranges[n].length > INT64_MAX - at)
+			return -EINVAL;
+		ranges[n].offset = at;
+		at += ranges[n].length;
+	}
+	return n;
+}
+
+/* "SIZE SECONDS NANOSECONDS SET RANGES PATH": a file that was sent in ranges is complete. With
+ * "-" for the ranges, it is given up. */
+static int site_join(struct ftp_session *s, char *arg)
+{
+	struct part_range *ranges CLEANUP_FREE = calloc(RANGES_MOST, sizeof(*ranges));
+	struct part_spec spec = { .set_times = true, .keep_old = !s->account.can_change };
+	CLEANUP_FREE char *path = NULL;
+	struct err e = ERR_INIT;
+	int used = 0, n = -EINVAL, rc;
+	char set[33], *name;
+
+	spec.meta = (struct meta){ .type = FT_FILE };
+	if (!ranges)
+		return ftp_session_reply(s, 451, NO_MEMORY);
+	if (sscanf(arg, "%" SCNu64 " %" SCNd64 " %" SCNu32 " %32s %n", &spec.meta.size,
+		   &spec.meta.mtime_s, &spec.meta.mtime_ns, set, &used) == 4 && used &&
+	    spec.meta.size <= INT64_MAX && spec.meta.mtime_ns < 1000000000 &&
+	    !parse_hex(set, spec.set.id, sizeof(spec.set.id))) {
+		arg += used;
+		name = strchr(arg, ' ');
+		if (name)
+			*name++ = '\0';
+		n = !name ? -EINVAL : strcmp(arg, "-") ? parse_ranges(arg, ranges) : 0;
+	}
+	if (n < 0)
+		return ftp_session_reply(s, 501, "Syntax: SITE JOIN <size> <seconds> <nanoseconds> "
+					 "<set> {<length>:<CRC32C>,...|-} <path>");
+
+	spec.meta.atime_s = spec.meta.mtime_s;
+	spec.meta.atime_ns = spec.meta.mtime_ns;
+	path = session_change_path(s, name);
+	if (!path)
+		return 0;
+	rc = root_join(s->account.root, s->dirs, path, &spec, ranges, (size_t)n, &e);
+	if (rc < 0 && *e.text)
+		return ftp_session_reply(s, rc == -EBUSY ? 450 : 550, "%s", e.text);
+	return rc < 0 ? session_reply_errno(s, rc, path) : ftp_session_reply(s, 200, "Done");
+}
+
 int cmd_site(struct ftp_session *s, char *arg)
 {
 	static const struct {
@@ -348,6 +408,7 @@ int cmd_site(struct ftp_session *s, char *arg)
 		{ "UTIME", FTP_NEEDS_CHANGE, site_utime },
 		{ "STATUS", FTP_NEEDS_NOTHING, site_status },
 		{ "FACTS", FTP_NEEDS_NOTHING, site_facts },
+		{ "JOIN", FTP_NEEDS_CREATE, site_join },
 		{ "HELP", FTP_NEEDS_NOTHING, site_help },
 	};
 	size_t len = strcspn(arg, " ");
@@ -360,7 +421,8 @@ int cmd_site(struct ftp_session *s, char *arg)
 		rc = session_check(s, commands[i].needs);
 		return rc ? rc : commands[i].run(s, arg + len + (arg[len] == ' '));
 	}
-	return ftp_session_reply(s, 504, "SITE knows only CHMOD, UTIME, STATUS, FACTS and HELP");
+	return ftp_session_reply(s, 504, "SITE knows only CHMOD, UTIME, STATUS, FACTS, JOIN and "
+				 "HELP");
 }
 
 /* ---- HASH ---- */

@@ -97,10 +97,11 @@ struct part_spec sink_file_spec(struct sink *s, struct sink_file *f)
 {
 	uint32_t flags = s->x.c->request.flags;
 	struct meta meta = f->meta;
+	struct part_spec spec;
 
 	if (!(flags & BULK_F_MODES))
 		meta.mode = 0666 & ~(uint32_t)s->x.c->tuning.umask;
-	return (struct part_spec){
+	spec = (struct part_spec){
 		.dir = f->parent->dir,
 		.name = f->name,
 		.meta = meta,
@@ -108,10 +109,13 @@ struct part_spec sink_file_spec(struct sink *s, struct sink_file *f)
 		.set_times = flags & BULK_F_TIMES,
 		.set_owner = flags & BULK_F_OWNER,
 		.keep_old = s->x.c->keep_old,
-		.inplace = flags & BULK_F_INPLACE,
-		.journal = f->journal,
+		.inplace = flags & BULK_F_INPLACE && !f->range.length,
+		.journal = f->journal || f->range.length,
+		.range = { .offset = f->range.offset, .length = f->range.length },
 		.sync = s->sync,
 	};
+	memcpy(spec.set.id, s->x.c->request.set.id, sizeof(spec.set.id));
+	return spec;
 }
 
 static struct part *sink_begin_part(struct sink *s, struct sink_file *f, struct err *e)
@@ -121,7 +125,7 @@ static struct part *sink_begin_part(struct sink *s, struct sink_file *f, struct 
 	int r = 0;
 
 	if (p && f->punch && f->ranges)
-		r = make_holes(part_fd(p), f->meta.size, f->ranges, f->nranges);
+		r = make_holes(part_fd(p), sink_file_range(f), f->ranges, f->nranges);
 	if (r) {
 		err_sys(e, r, "%s: cannot make its holes", printable(f->name));
 		part_free(p);
@@ -249,27 +253,52 @@ static void jobs_add(struct jobs *list, struct sink_file *f, enum sink_job job)
 	list->end = &f->next;
 }
 
-/* Give the file its name, after the data is as safe as --ack requires. False: it has failed, or must
- * be tried again. */
-static bool commit_name(struct sink *s, struct sink_file *f)
+/* A range is complete: its part stays, for the other ranges. The finish sets extended
+ * attributes. */
+static int commit_range(struct sink *s, struct sink_file *f, struct err *e)
 {
-	struct err e = ERR_INIT;
-	int r = sink_file_part(s, f, &e) ? 0 : e.code;
+	uint32_t sum;
+	int r = fdatasync(part_fd(f->part)) ? -errno : 0;
 
-	if (!r && (f->flags & ENTRY_F_NOSIZE)) {
+	if (!r && s->verify)
+		r = sink_file_verify(s, f, e);
+	if (!r)
+		r = sink_range_sum(s, f, &sum);
+	if (r && !e->code)
+		err_sys(e, r, "%s: reading its range back", printable(f->name));
+	return r ? r : part_range_complete(f->part, sum, e);
+}
+
+/* Give the file its name, after the data is as safe as --ack requires. */
+static int commit_whole(struct sink *s, struct sink_file *f, struct err *e)
+{
+	int r = 0;
+
+	if (f->flags & ENTRY_F_NOSIZE) {
 		r = part_set_size(f->part, sink_file_size(f));
 		if (r)
-			err_sys(&e, r, "%s", printable(f->name));
+			err_sys(e, r, "%s", printable(f->name));
 	}
 	if (!r && f->xattrs_len)
 		r = sink_attributes_end(s, xattrs_set(part_fd(f->part), f->xattrs, f->xattrs_len,
-						      f->name, &e), &e);
+						      f->name, e), e);
 	if (!r && s->sync)
-		r = part_sync(f->part, &e);
+		r = part_sync(f->part, e);
 	if (!r && s->verify)
-		r = sink_file_verify(s, f, sink_file_size(f), &e);
-	if (!r)
-		r = part_commit(f->part, &e);
+		r = sink_file_verify(s, f, e);
+	return r ? r : part_commit(f->part, e);
+}
+
+/* False: f has failed, or must be tried again. */
+static bool commit_name(struct sink *s, struct sink_file *f)
+{
+	struct err e = ERR_INIT;
+	int r;
+
+	if (!sink_file_part(s, f, &e))
+		r = e.code;
+	else
+		r = f->range.length ? commit_range(s, f, &e) : commit_whole(s, f, &e);
 	if (!r)
 		f->committed = true;
 	f->job = JOB_COMMIT; /* the job for a commit thread if it must be tried again */

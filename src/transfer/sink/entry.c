@@ -110,7 +110,7 @@ static int keep_ranges(struct sink *s, const struct bulk_entry *en, struct sink_
 
 	if (!(en->flags & ENTRY_F_SPARSE))
 		return 0;
-	f->punch = part || (s->x.c->request.flags & BULK_F_INPLACE);
+	f->punch = part || (s->x.c->request.flags & BULK_F_INPLACE) || f->range.length;
 	f->ranges = malloc(en->nranges * 16ul + 1);
 	if (!f->ranges)
 		return -ENOMEM;
@@ -137,6 +137,8 @@ static struct sink_file *sink_file_new(struct sink *s, const struct bulk_entry *
 	f->meta = sink_entry_meta(s, en);
 	f->flags = en->flags;
 	f->counts = en->type == ENTRY_FILE;
+	if (f->counts && (en->flags & ENTRY_F_RANGE))
+		f->range = en->range;
 	f->link_id = en->link_id;
 	atomic_init(&f->asks, en->type == ENTRY_FILE && (en->flags & ENTRY_F_ASK));
 	atomic_init(&f->refs, 1);
@@ -233,6 +235,8 @@ static int file_entry(struct sink *s, const struct bulk_entry *en, struct err *e
 
 	if (!(en->flags & ENTRY_F_NOSIZE) && (data > en->size || en->size > INT64_MAX / 4))
 		return -EBADMSG;
+	if ((en->flags & ENTRY_F_RANGE) && !(s->x.c->request.flags & BULK_F_RANGES))
+		return -EPROTO;
 	if (s->dry && !(en->flags & ENTRY_F_ASK))
 		return -EPROTO; /* only entries that ask are answered; others would be written */
 	if (s->stream && (en->flags & ENTRY_F_SPARSE))

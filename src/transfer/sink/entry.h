@@ -91,6 +91,9 @@ struct sink_file {
 	uint8_t *ranges;         /* with SPARSE: as received, until the file is over. Guarded by the
 				  * stripe once data may arrive */
 	uint32_t nranges;
+	struct bulk_range range; /* with ENTRY_F_RANGE: ranges are in it; length 0: all */
+	_Atomic uint32_t range_sum; /* the CRC32C of the written bytes, shifted to the range's end;
+				     * see sink_range_sum() */
 	bool punch;              /* holes must be punched into its part; guarded as ranges */
 	/* got: admitted bytes (unreceived counts the others), and the holes between them; empty for
 	 * a file in one piece. had: bytes of an earlier transfer that were offered to the source.
@@ -175,14 +178,14 @@ int sink_tell_done(struct sink *s, uint64_t id);
 
 /* ---- digests of copied files, for the report (verify.c) ---- */
 
-/* f is done: report it, but if it was copied with BULK_F_SUMS, not before its digest has come. path:
- * for people. Any thread. */
+/* f is done: report it, but if it was copied with BULK_F_SUMS, not before its digest has come.
+ * path: for people. Any thread. */
 void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enum file_end end);
 /* At the end of the transfer: report the files without a digest from the source. */
 void sink_sums_end(struct sink *s);
 void sink_sums_free(struct sink *s);
-/* (policy.c) Compute the digest of the existing file with f's name. If the source's digest is there, too,
- * decide; the caller flushes the verdicts. Commit threads. */
+/* (policy.c) Compute the digest of the existing file with f's name. If the source's digest is
+ * there, too, decide; the caller flushes the verdicts. Commit threads. */
 int sink_file_digest(struct sink *s, struct sink_file *f);
 
 /* ---- files; any thread ---- */

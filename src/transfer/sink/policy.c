@@ -169,9 +169,9 @@ static bool sink_refuses(struct sink *s, struct sink_file *f)
 
 /* ---- attributes of files that are passed over ---- */
 
-/* Give a file with the source's content the source's attributes, as far as the request keeps them
- * and the account may change existing files. 1: they were corrected, or in a dry run would be; 0: all
- * are the same; or a negative errno. */
+/* Give a file with the source's content the source's attributes, as far as the request keeps
+ * them and the account may change existing files. 1: they were corrected, or in a dry run would
+ * be; 0: all are the same; or a negative errno. */
 static int sink_correct(struct sink *s, struct sink_file *f)
 {
 	const struct timespec t[2] = {
@@ -231,7 +231,7 @@ int sink_leave(struct sink *s, struct sink_file *f)
 static bool begins_first(struct sink *s, const struct sink_file *f)
 {
 	return (f->flags & ENTRY_F_ASK) && !s->discard && !s->stream &&
-	       f->meta.size > s->x.agr.block && atomic_load(&f->left);
+	       (f->meta.size > s->x.agr.block || f->range.length) && atomic_load(&f->left);
 }
 
 int sink_leave_for_later(struct sink *s, struct sink_file *f)
@@ -285,8 +285,9 @@ static int entry_decide(struct sink *s, struct sink_file *f, bool skip)
 		return r;
 	}
 	if (begins_first(s, f)) {
-		f->journal = (s->x.c->request.flags & (BULK_F_RESUME | BULK_F_INPLACE)) ==
-			     BULK_F_RESUME;
+		f->journal = f->range.length ||
+			     (s->x.c->request.flags & (BULK_F_RESUME | BULK_F_INPLACE)) ==
+				     BULK_F_RESUME;
 		sink_job(s, f, JOB_BEGIN);
 		return 0;
 	}
@@ -305,6 +306,8 @@ static bool must_compare(struct sink *s, struct sink_file *f)
 
 int sink_answer(struct sink *s, struct sink_file *f)
 {
+	if (f->range.length)
+		return entry_decide(s, f, false);
 	if (!must_compare(s, f))
 		return entry_decide(s, f, sink_passes_over(s, f));
 	atomic_store(&f->digest_due, true);

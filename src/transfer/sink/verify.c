@@ -92,10 +92,16 @@ static int verify_pieces(struct sink *s, struct sink_file *f, const struct check
 	return r;
 }
 
-int sink_file_verify(struct sink *s, struct sink_file *f, uint64_t size, struct err *e)
+struct bulk_range sink_file_range(const struct sink_file *f)
 {
+	return f->range.length ? f->range : (struct bulk_range){ 0, sink_file_size(f) };
+}
+
+int sink_file_verify(struct sink *s, struct sink_file *f, struct err *e)
+{
+	struct bulk_range range = sink_file_range(f);
 	int r = verify_pieces(s, f, &f->came, false, e);
-	uint64_t at = 0;
+	uint64_t at = range.offset;
 
 	if (!r)
 		r = verify_pieces(s, f, &f->kept, true, e);
@@ -107,7 +113,7 @@ int sink_file_verify(struct sink *s, struct sink_file *f, uint64_t size, struct 
 		r = verify_hole(f, at, g.offset, e);
 		at = g.offset + g.length;
 	}
-	return r ? r : verify_hole(f, at, size, e);
+	return r ? r : verify_hole(f, at, range.offset + range.length, e);
 }
 
 /* ---- holes ---- */
@@ -139,9 +145,9 @@ static int make_hole(int fd, uint64_t at, uint64_t end, uint64_t now)
 	return errno == EOPNOTSUPP || errno == ENOSYS ? write_zeros(fd, at, end) : -errno;
 }
 
-int make_holes(int fd, uint64_t size, const uint8_t *ranges, uint32_t n)
+int make_holes(int fd, struct bulk_range range, const uint8_t *ranges, uint32_t n)
 {
-	uint64_t at = 0;
+	uint64_t at = range.offset;
 	struct stat st;
 	int r = fstat(fd, &st) ? -errno : 0;
 
@@ -151,7 +157,66 @@ int make_holes(int fd, uint64_t size, const uint8_t *ranges, uint32_t n)
 		r = make_hole(fd, at, g.offset, (uint64_t)st.st_size);
 		at = g.offset + g.length;
 	}
-	return r ? r : make_hole(fd, at, size, (uint64_t)st.st_size);
+	return r ? r : make_hole(fd, at, range.offset + range.length, (uint64_t)st.st_size);
+}
+
+/* ---- the digest of a range ---- */
+
+/* Pieces arrive in any order: each piece's CRC is shifted to the end of the range, and these are
+ * added, which for a CRC is exclusive or. */
+static uint32_t range_term(const struct sink_file *f, uint32_t crc, uint64_t end)
+{
+	return crypto_crc32c_shift(crc, f->range.offset + f->range.length - end);
+}
+
+void sink_range_add(struct sink_file *f, const struct extent *x, const uint8_t *data)
+{
+	atomic_fetch_xor(&f->range_sum, range_term(f, crypto_crc32c(0, data, x->length),
+						   x->offset + x->length));
+}
+
+static int range_read_sum(struct sink *s, struct sink_file *f, uint32_t *sum)
+{
+	uint64_t at = f->range.offset, end = at + f->range.length;
+	uint8_t *room CLEANUP_FREE = malloc(ZEROS_AT_ONCE);
+
+	*sum = 0;
+	if (!room)
+		return -ENOMEM;
+	while (at < end) {
+		size_t n = end - at < ZEROS_AT_ONCE ? (size_t)(end - at) : ZEROS_AT_ONCE;
+		int r = read_past_cache(part_fd(f->part), at, room, n);
+
+		if (!r && xfer_failed(&s->x))
+			r = -ECANCELED;
+		if (r)
+			return r;
+		*sum = crypto_crc32c(*sum, room, n);
+		at += n;
+	}
+	return 0;
+}
+
+int sink_range_sum(struct sink *s, struct sink_file *f, uint32_t *sum)
+{
+	uint64_t at = f->range.offset;
+	bool kept;
+
+	pthread_mutex_lock(stripe_of(s, f->id));
+	kept = !spans_empty(&f->had);
+	pthread_mutex_unlock(stripe_of(s, f->id));
+	if (kept) /* the pieces of an earlier transfer were not added */
+		return range_read_sum(s, f, sum);
+	*sum = atomic_load(&f->range_sum);
+	for (uint32_t i = 0; i <= f->nranges; i++) {
+		struct bulk_range g = i < f->nranges ? bulk_range_at(f->ranges, i) :
+				      (struct bulk_range){ f->range.offset + f->range.length, 0 };
+
+		if (g.offset > at)
+			*sum ^= range_term(f, crypto_crc32c_zeros(g.offset - at), g.offset);
+		at = g.offset + g.length;
+	}
+	return 0;
 }
 
 /* ---- digests of the pieces of a file ---- */
@@ -266,7 +331,7 @@ void sink_sums_free(struct sink *s)
 /* Only now another attempt may skip the file. */
 static void report_file(struct sink *s, const struct file_report *r)
 {
-	if (s->x.committed && r->end == FILE_COPIED)
+	if (s->x.committed && r->end == FILE_COPIED && !r->range.length)
 		committed_add(s->x.committed, r->path);
 	XFER_EVENT(&s->x, file_done, r);
 }
@@ -315,8 +380,9 @@ static struct sum_due *sum_due_new(uint64_t id, const struct file_report *r)
 
 void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enum file_end end)
 {
-	struct file_report r = { .end = end, .path = path, .plain = f->counts,
-				 .bytes = sink_file_size(f) };
+	struct file_report r = { .end = end, .path = path, .plain = f->counts, .range = f->range,
+				 .mtime_s = f->meta.mtime_s, .mtime_ns = f->meta.mtime_ns,
+				 .bytes = f->range.length ? f->range.length : sink_file_size(f) };
 	struct sum_due *due = NULL;
 
 	if (!*s->x.c->request.sum || end != FILE_COPIED || f->meta.type != FT_FILE || s->dry) {
@@ -324,8 +390,6 @@ void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enu
 		return;
 	}
 	r.rel = below_dest(s, path);
-	r.mtime_s = f->meta.mtime_s;
-	r.mtime_ns = f->meta.mtime_ns;
 	pthread_mutex_lock(&s->entries.lock);
 	r.sum = f->sum;
 	if (!r.sum)

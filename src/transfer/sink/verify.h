@@ -4,6 +4,8 @@
 #ifndef RFTP_TRANSFER_SINK_VERIFY_H
 #define RFTP_TRANSFER_SINK_VERIFY_H
 
+#include "block/block.h"
+#include "proto/proto.h"
 #include "storage/storage.h"
 
 #define CHECKS_ROOM 8192 /* in memory: 256 KiB */
@@ -27,12 +29,20 @@ void checks_clear(struct checks *c);
 struct sink;
 struct sink_file;
 
+/* The range of f that is sent: all of it, unless its entry names one. */
+struct bulk_range sink_file_range(const struct sink_file *f);
 /* Check that the medium has the received bytes of f and the kept bytes of its part, and zeros in
- * holes. f has been synced and has size bytes. 0, or a negative errno with text. Called by
- * the commit thread that has f. */
-int sink_file_verify(struct sink *s, struct sink_file *f, uint64_t size, struct err *e);
-/* Make holes in fd's file of size bytes everywhere outside of the n ranges (in wire format). 0 or a
+ * holes. f has been synced. 0, or a negative errno with text. Called by the commit thread that has
+ * f. */
+int sink_file_verify(struct sink *s, struct sink_file *f, struct err *e);
+/* Make holes in fd's file everywhere in range outside of the n ranges (in wire format). 0 or a
  * negative errno. */
-int make_holes(int fd, uint64_t size, const uint8_t *ranges, uint32_t n);
+int make_holes(int fd, struct bulk_range range, const uint8_t *ranges, uint32_t n);
+
+/* The CRC32C of f's range, all of which is written. sink_range_add(): for the written piece x;
+ * any thread. sink_range_sum(): 0 with *sum, or a negative errno: data of an earlier transfer
+ * could not be read. */
+void sink_range_add(struct sink_file *f, const struct extent *x, const uint8_t *data);
+int sink_range_sum(struct sink *s, struct sink_file *f, uint32_t *sum);
 
 #endif

@@ -147,6 +147,8 @@ static void extent_down(struct sink *s, struct sink_file *f, const struct extent
 		sink_file_write_failed(s, f, r);
 		return;
 	}
+	if (f->range.length)
+		sink_range_add(f, x, data);
 	atomic_fetch_add_explicit(&s->x.count.bytes, x->length, memory_order_relaxed);
 	if (atomic_fetch_sub(&f->left, x->length) == x->length)
 		sink_file_complete(s, f);

@@ -182,11 +182,6 @@ int walk_xattrs(struct walk *w, struct bulk_entry *e, int fd)
 
 /* ---- files, with the facts that need the open file ---- */
 
-static int add_range(void *arg, uint64_t off, uint64_t len)
-{
-	return range_list_add(arg, off, len);
-}
-
 /* The table is limited, because a file with names outside of the copied trees stays in it. */
 static bool links_full(struct walk *w)
 {
@@ -203,7 +198,7 @@ static bool links_full(struct walk *w)
 
 static bool is_linked(struct walk *w, const struct meta *m)
 {
-	return m->nlink > 1 && (w->s->x.c->request.flags & BULK_F_HARDLINKS);
+	return m->nlink > 1 && !w->range.length && (w->s->x.c->request.flags & BULK_F_HARDLINKS);
 }
 
 /* True: an earlier attempt of the same command has committed f. */
@@ -217,7 +212,7 @@ static bool walk_was_committed(struct source *s, const struct sfile *f)
 
 static bool must_ask(struct source *s, const struct sfile *f)
 {
-	if (s->x.c->request.policy != POLICY_OVERWRITE || s->x.agr.sink_keeps ||
+	if (f->only.length || s->x.c->request.policy != POLICY_OVERWRITE || s->x.agr.sink_keeps ||
 	    (s->x.c->request.flags & (BULK_F_DRY_RUN | BULK_F_SYNC)))
 		return true;
 	/* In a get the client is the sink, and remembers its files itself: ask. */
@@ -256,15 +251,40 @@ int walk_put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint64_
 	return r;
 }
 
-/* Describe the holes of f in f and its entry. */
-static int describe_holes(struct walk *w, struct bulk_entry *e, struct sfile *f,
-			  uint64_t *data, uint8_t **wire)
-{
-	int fd CLEANUP_CLOSE = source_open(w->s, f, O_RDONLY | O_NONBLOCK);
-	struct range_list g = { .most = BULK_RANGES_MAX };
-	int r = fd < 0 ? fd : data_ranges(fd, f->size, add_range, &g);
+/* The data within a range. */
+struct clipped {
+	struct range_list g;
+	struct bulk_range to;
+};
 
-	if (r || (g.n == 1 && g.v[0].offset == 0 && g.v[0].length == f->size)) {
+static int add_clipped(void *arg, uint64_t off, uint64_t len)
+{
+	struct clipped *c = arg;
+	uint64_t from = off > c->to.offset ? off : c->to.offset;
+	uint64_t end = min_u64(off + len, c->to.offset + c->to.length);
+
+	return from < end ? range_list_add(&c->g, from, end - from) : 0;
+}
+
+/* Describe the data of f, or of its range, in f and its entry. holes: it may have some. */
+static int describe_data(struct walk *w, struct bulk_entry *e, struct sfile *f, bool holes,
+			 uint64_t *data, uint8_t **wire)
+{
+	struct clipped c = { .g.most = BULK_RANGES_MAX, .to = { 0, f->size } };
+	struct range_list g;
+	int r = 0;
+
+	if (f->only.length)
+		c.to = f->only;
+	if (holes) {
+		int fd CLEANUP_CLOSE = source_open(w->s, f, O_RDONLY | O_NONBLOCK);
+
+		r = fd < 0 ? fd : data_ranges(fd, f->size, add_clipped, &c);
+	} else {
+		r = add_clipped(&c, c.to.offset, c.to.length);
+	}
+	g = c.g;
+	if (r || (!f->only.length && g.n == 1 && g.v[0].offset == 0 && g.v[0].length == f->size)) {
 		free(g.v);
 		return r;
 	}
@@ -278,6 +298,9 @@ static int describe_holes(struct walk *w, struct bulk_entry *e, struct sfile *f,
 	e->flags |= ENTRY_F_SPARSE;
 	e->nranges = g.n;
 	e->ranges = *wire;
+	e->range = f->only;
+	if (f->only.length)
+		e->flags |= ENTRY_F_RANGE;
 	return *wire && f->ranges ? 0 : -ENOMEM;
 }
 
@@ -285,13 +308,16 @@ static int describe_holes(struct walk *w, struct bulk_entry *e, struct sfile *f,
 static int walk_describe(struct walk *w, struct bulk_entry *e, struct sfile *f,
 			 const struct meta *m, uint64_t *data, uint8_t **wire)
 {
+	/* A sink that is a stream cannot have holes: zeros are sent instead. */
+	bool holes = m->size && m->blocks * 512 < m->size &&
+		     (w->s->x.c->request.flags & (BULK_F_SPARSE | BULK_F_SEQUENTIAL)) ==
+			     BULK_F_SPARSE;
 	int r = 0;
 
 	*data = m->size;
-	/* A sink that is a stream cannot have holes: zeros are sent instead. */
-	if ((w->s->x.c->request.flags & (BULK_F_SPARSE | BULK_F_SEQUENTIAL)) == BULK_F_SPARSE &&
-	    m->size && m->blocks * 512 < m->size)
-		r = describe_holes(w, e, f, data, wire);
+	f->only = w->range;
+	if (holes || f->only.length)
+		r = describe_data(w, e, f, holes, data, wire);
 	if (!r && (w->s->x.c->request.flags & BULK_F_XATTRS)) {
 		int fd CLEANUP_CLOSE = source_open(w->s, f, O_PATH);
 

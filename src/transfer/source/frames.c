@@ -86,12 +86,13 @@ static void tell_done(struct source *s, struct sfile *f, enum file_end end)
 	if (f->linked && !sum_hex(f)) /* it is only known for its digest */
 		return;
 	path = sfile_path(f);
-	if (path && s->x.committed && end == FILE_COPIED)
+	if (path && s->x.committed && end == FILE_COPIED && !f->only.length)
 		committed_add(s->x.committed, path);
 	if (path)
 		XFER_EVENT(&s->x, file_done, &(struct file_report){
 			.end = end, .path = path, .plain = sfile_kind_counts(f->kind),
-			.bytes = f->size,
+			.range = f->only,
+			.bytes = f->only.length ? f->only.length : f->size,
 			.sum = end == FILE_COPIED ? sum_hex(f) : NULL, .rel = f->rel,
 			.mtime_s = f->mtime_s, .mtime_ns = f->mtime_ns });
 }

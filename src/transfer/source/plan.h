@@ -55,6 +55,7 @@ struct sfile {
 				     * struct file_report */
 	struct sum *sum;            /* its digest; NULL: none */
 	struct sfile *linked;       /* SFILE_LINK: the file that has the digest; a reference */
+	struct bulk_range only;     /* only this range is sent, ranges are in it; length 0: all */
 	struct bulk_range *ranges;  /* [nranges] data to send; NULL: everything from 0 to size */
 	uint32_t nranges;
 
@@ -85,6 +86,12 @@ static inline struct sfile *sfile_ref(struct sfile *f)
 {
 	atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
 	return f;
+}
+
+/* The offset after the last byte of f that may be sent. */
+static inline uint64_t sfile_end(const struct sfile *f)
+{
+	return f->only.length ? f->only.offset + f->only.length : f->size;
 }
 
 /* True: f has data to send. An empty file, or a file that is one hole, has none. */
@@ -136,7 +143,8 @@ struct plan_work {
 	uint32_t length;
 };
 
-/* block: bytes of a payload; files up to it are small. sorted: give files out by their addresses. */
+/* block: bytes of a payload; files up to it are small. sorted: give files out by their
+ * addresses. */
 struct plan *plan_new(uint32_t block, bool stripe, bool sorted);
 void plan_free(struct plan *p);
 /* The sink wants f, and it may be read. Takes over a reference. Any thread. */

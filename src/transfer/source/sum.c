@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Digests of whole files, computed from the blocks that readers fill: no file is read twice, unless
- * the sink has a part of it.
+/* Digests of files, or of their ranges, computed from the blocks that readers fill: no file is
+ * read twice, unless the sink has a part of it.
  *
  * Several readers fill blocks of one file. A block is held until its predecessor has been
  * hashed; one reader at a time hashes the blocks of a file in order. Readers get a block before
- * the plan gives them a piece, so the lowest piece that is missing always has a block, and the held
- * ones cannot use up the pool. */
+ * the plan gives them a piece, so the lowest piece that is missing always has a block, and the
+ * held ones cannot use up the pool. */
 #include "transfer/source/source.h"
 
 #include <pthread.h>
@@ -63,11 +63,12 @@ int sum_new(struct sfile *f, const char *name)
 		return -errno;
 	}
 	pthread_mutex_init(&m->lock, NULL);
-	m->next = f->ranges && f->nranges ? f->ranges[0].offset : 0;
+	m->at = f->only.length ? f->only.offset : 0;
+	m->next = f->ranges && f->nranges ? f->ranges[0].offset : m->at;
 	f->sum = m;
 	/* Nothing of it will be read. */
 	if (!sfile_has_data(f))
-		sum_end(m, f->size);
+		sum_end(m, sfile_end(f));
 	return m->bad ? -EIO : 0;
 }
 
@@ -122,16 +123,16 @@ int sum_file(struct sfile *f, int fd, const atomic_bool *stop)
 	room = malloc(1 << 20);
 	if (!room)
 		return -ENOMEM;
-	while (m->at < f->size && !m->bad && !atomic_load(stop)) {
-		uint64_t left = f->size - m->at;
+	while (m->at < sfile_end(f) && !m->bad && !atomic_load(stop)) {
+		uint64_t left = sfile_end(f) - m->at;
 
 		n = pread_full(fd, room, left < 1 << 20 ? left : 1 << 20, m->at);
 		if (n <= 0)
 			return n ? (int)n : -EIO;
 		sum_bytes(m, room, (size_t)n);
 	}
-	if (m->at == f->size)
-		sum_end(m, f->size);
+	if (m->at == sfile_end(f))
+		sum_end(m, m->at);
 	return m->bad ? -EIO : 0;
 }
 
@@ -163,10 +164,10 @@ static void sum_block(struct sfile *f, struct block *b)
 	m->next = end;
 	if (f->ranges && end == f->ranges[m->range].offset + f->ranges[m->range].length) {
 		m->range++;
-		m->next = m->range < f->nranges ? f->ranges[m->range].offset : f->size;
+		m->next = m->range < f->nranges ? f->ranges[m->range].offset : sfile_end(f);
 	}
-	if (m->next == f->size)
-		sum_end(m, f->size);
+	if (m->next == sfile_end(f))
+		sum_end(m, m->next);
 }
 
 struct block *sum_take(struct sfile *f, struct block *b)
@@ -202,8 +203,8 @@ struct block *sum_take(struct sfile *f, struct block *b)
 
 /* ---- to the sink ---- */
 
-/* Sums are sent by the ticker, or once there are this many bytes of them: a frame for each small file
- * would take a third of its time. */
+/* Sums are sent by the ticker, or once there are this many bytes of them: a frame for each small
+ * file would take a third of its time. */
 #define SUMS_BYTES 16384
 
 /* With sums_lock held. */

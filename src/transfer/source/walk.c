@@ -293,6 +293,11 @@ static int walk_path(struct walk *w, const char *named)
 		return r < 0 ? r : 0;
 	w->top_flags = w->depth ? 0 : ENTRY_F_TOP;
 
+	if (w->range.length && (m.type != FT_FILE || w->range.offset > m.size ||
+				w->range.length > m.size - w->range.offset)) {
+		walk_failed(w, path, -ERANGE, "it has no bytes in the wanted range");
+		return 0;
+	}
 	if (m.type == FT_DIR)
 		return walk_dir(w, path, name, &m, contents);
 	if (m.type == FT_FILE)
@@ -475,6 +480,7 @@ void *source_walk(void *arg)
 	for (uint32_t i = 0; i < s->x.c->nitems && !r && !xfer_failed(&s->x); i++) {
 		const struct transfer_item *it = &s->x.c->items[i];
 
+		w.range = it->range;
 		if (it->kind != ITEM_PATH)
 			r = walk_stream(&w, it);
 		else if (s->x.c->targets)

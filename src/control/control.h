@@ -94,7 +94,8 @@ struct ftp_server_config {
 	void (*logged_in)(void *arg, struct ftp_session *s);
 	void (*moving)(void *arg, struct ftp_session *s, const char *verb, const char *path,
 		       uint64_t bytes);
-	/* Reply to SITE STATUS, and to SITE FACTS; path: measure the storage there; NULL: do not. */
+	/* Reply to SITE STATUS, and to SITE FACTS; path: measure the storage there; NULL: do
+	 * not. */
 	int (*status)(void *arg, struct ftp_session *s);
 	int (*facts)(void *arg, struct ftp_session *s, const char *path);
 	/* A RETR, STOR or APPE has ended; for the log. error: 0 or a negative errno. */
@@ -190,6 +191,7 @@ struct ftp_client_config {
 				      * ~/.netrc */
 	bool data_clear;             /* foreign servers: data in clear (PROT C) even with TLS */
 	int connect_timeout_ms;
+	unsigned turn;               /* of tcp_connect_turn() */
 	/* Is this the right key for host:port? Called before any data is sent; not called with
 	 * cafile. If not, set e to the reason. */
 	enum pin_answer (*check_pin)(void *arg, const char *host, uint16_t port,
@@ -243,8 +245,8 @@ bool ftp_client_quiet(struct ftp_client *c);
 int ftp_reply_refused(const char *host, int code, const char *text, struct err *e);
 /* Put into e that the connection to host is lost, by rc. Returns the errno. */
 int ftp_lost(const char *host, int rc, struct err *e);
-/* Put into e: host cannot take this name, offers no TLS, or has a key that was refused. Each returns
- * the errno. */
+/* Put into e: host cannot take this name, offers no TLS, or has a key that was refused. Each
+ * returns the errno. */
 int ftp_bad_name(const char *host, const char *name, struct err *e);
 int ftp_no_tls(const char *host, uint16_t port, int code, const char *text, struct err *e);
 int ftp_key_refused(const char *host, uint16_t port, struct err *e);

@@ -229,6 +229,7 @@ struct race {
 	struct addrinfo *to[ADDRESSES_MAX];
 	struct pollfd fds[1 + ADDRESSES_MAX]; /* stop, then one for each address */
 	int n;          /* addresses */
+	int winner;     /* the index of the address that answered */
 	int begun;      /* attempts */
 	int open;       /* attempts that have not ended */
 	int last_error;
@@ -243,8 +244,10 @@ static int race_winner(struct race *r)
 		if (r->fds[i].fd < 0 || !r->fds[i].revents)
 			continue;
 		error = connect_result(r->fds[i].fd);
-		if (!error)
+		if (!error) {
+			r->winner = i - 1;
 			return steal_fd(&r->fds[i].fd);
+		}
 		r->last_error = error;
 		r->open--;
 		close(steal_fd(&r->fds[i].fd));
@@ -292,8 +295,35 @@ static int race_run(struct race *r, int timeout_ms)
 	return fd;
 }
 
+static int by_address(const void *a, const void *b)
+{
+	const struct addrinfo *x = *(struct addrinfo *const *)a, *y = *(struct addrinfo *const *)b;
+	size_t n = x->ai_addrlen < y->ai_addrlen ? x->ai_addrlen : y->ai_addrlen;
+
+	return x->ai_family != y->ai_family ? x->ai_family - y->ai_family :
+	       memcmp(x->ai_addr, y->ai_addr, n);
+}
+
+/* Begin with the address of this turn. */
+static void race_turn(struct race *r, unsigned turn)
+{
+	struct addrinfo *sorted[ADDRESSES_MAX];
+
+	qsort(r->to, (size_t)r->n, sizeof(*r->to), by_address);
+	memcpy(sorted, r->to, sizeof(sorted));
+	for (int i = 0; i < r->n; i++)
+		r->to[i] = sorted[((unsigned)i + turn - 1) % (unsigned)r->n];
+}
+
 int tcp_connect(const char *host, uint16_t port, int stop, int timeout_ms, struct err *e)
 {
+	return tcp_connect_turn(host, port, 0, stop, timeout_ms, e);
+}
+
+int tcp_connect_turn(const char *host, uint16_t port, unsigned turn, int stop, int timeout_ms,
+		     struct err *e)
+{
+	char text[INET6_ADDRSTRLEN];
 	struct race race = { .last_error = -EHOSTUNREACH,
 			     .fds[0] = { .fd = stop, .events = POLLIN } };
 	struct addrinfo *list = NULL;
@@ -303,7 +333,14 @@ int tcp_connect(const char *host, uint16_t port, int stop, int timeout_ms, struc
 		return r;
 
 	race.n = race_interleave(list, race.to, ADDRESSES_MAX);
+	if (turn && race.n)
+		race_turn(&race, turn);
 	fd = race_run(&race, timeout_ms);
+	if (fd >= 0 && turn && race.winner &&
+	    !getnameinfo(race.to[0]->ai_addr, race.to[0]->ai_addrlen, text, sizeof(text), NULL, 0,
+			 NI_NUMERICHOST))
+		log_warn("%s: %s does not answer: another address of this name is used",
+			 printable(host), text);
 	freeaddrinfo(list);
 	if (fd < 0)
 		return net_connect_failed(host, port, race.last_error, e);

@@ -353,6 +353,11 @@ int tcp_listen(const char *addr, int family, uint16_t lo, uint16_t hi, uint16_t 
  * cancel (-ECANCELED), or -1. TCP_NODELAY and keepalive are set. A descriptor, or a negative
  * errno with a text that names host, port and reason. */
 int tcp_connect(const char *host, uint16_t port, int stop, int timeout_ms, struct err *e);
+/* The same, but begin with this address of them all, in the order of their bytes, from 1, and
+ * warn if it does not answer: so that several processes share the hosts of one name. turn 0: as
+ * tcp_connect(). */
+int tcp_connect_turn(const char *host, uint16_t port, unsigned turn, int stop, int timeout_ms,
+		     struct err *e);
 /* The least round trip time that the kernel has measured on fd: the path without queues. 0: not
  * known. */
 uint64_t tcp_rtt_ns(int fd);

@@ -492,7 +492,7 @@ static int client_open_messages(struct ftp_client *c, int fd, struct err *e)
 static int connect_tcp(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e)
 {
 	static const char auth[] = "AUTH TLS\r\n";
-	int fd = tcp_connect(c->host, c->port, c->interrupt.fd, c->timeout_ms, e);
+	int fd = tcp_connect_turn(c->host, c->port, cfg->turn, c->interrupt.fd, c->timeout_ms, e);
 	int rc = fd < 0 ? fd : client_open_messages(c, fd, e);
 
 	if (rc < 0)

@@ -84,6 +84,8 @@ enum exit_status rftp_verify(struct job *j);
 enum exit_status rftp_bench(struct job *j);
 enum exit_status rftp_status(struct job *j);
 enum exit_status rftp_doctor(struct job *j);
+enum exit_status rftp_plan_shards(struct job *j);
+enum exit_status rftp_finish_shards(struct job *j);
 
 /* ---- for commands ---- */
 

@@ -7,9 +7,10 @@
 #include <stdarg.h>
 
 const struct command commands[] = {
-	{ "put", ON_PUT, 1, -1, "[-r] SOURCE... URL",
+	{ "put", ON_PUT, 1, -1, "[-r] SOURCE... URL | --shard-list FILE",
 	  "copy files and directories to a server", rftp_put },
-	{ "get", ON_GET, 1, -1, "[-r] URL [DESTINATION] | [-r] URL... DIRECTORY/",
+	{ "get", ON_GET, 1, -1,
+	  "[-r] URL [DESTINATION] | [-r] URL... DIRECTORY/ | --shard-list FILE",
 	  "copy files and directories from servers", rftp_get },
 	{ "cp", ON_CP, 1, -1, "[-r] URL... URL",
 	  "copy from a server to another, directly", rftp_cp },
@@ -32,6 +33,10 @@ const struct command commands[] = {
 	  rftp_status },
 	{ "doctor", ON_DOCTOR, 0, 2, "[DIRECTORY] [URL]",
 	  "check this host, a server's host and the path, and show remedies", rftp_doctor },
+	{ "plan-shards", ON_PLAN, 2, 2, "[OPTION...] SOURCE DESTINATION --shards N --out DIR",
+	  "cut a copy into lists for several transfers at the same time", rftp_plan_shards },
+	{ "finish-shards", ON_FINISH, 1, 1, "[OPTION...] DIR",
+	  "complete a copy after all lists of a plan are copied", rftp_finish_shards },
 	{ .name = NULL },
 };
 
@@ -247,7 +252,8 @@ enum exit_status job_run(struct job *j)
 					   setting_text(s), advice ? ": " : "",
 					   advice ? advice : "");
 	}
-	if (j->nwords < cmd->min || (cmd->max >= 0 && j->nwords > cmd->max))
+	if ((j->nwords < cmd->min && !option_args_last(j->args, "shard-list")) ||
+	    (cmd->max >= 0 && j->nwords > cmd->max))
 		return usage_error(j, "usage: rftp %s %s", cmd->name, cmd->usage);
 
 	first_url(j->words, j->nwords, &p);

@@ -229,37 +229,17 @@ static int parse_line(char *line, const char *alg, struct manifest_file *f)
 	return f->path ? 0 : -ENOMEM;
 }
 
-static int hex_value(const char *hex, char **out)
-{
-	size_t n = strlen(hex);
-	unsigned c;
-
-	if (n % 2 || strspn(hex, "0123456789abcdefABCDEF") != n)
-		return -EBADMSG;
-	*out = calloc(1, n / 2 + 1);
-	for (size_t i = 0; *out && i + 1 < n; i += 2) {
-		if (sscanf(hex + i, "%2x", &c) != 1 || !c)
-			return -EBADMSG;
-		(*out)[i / 2] = (char)c;
-	}
-	return *out ? 0 : -ENOMEM;
-}
-
 static int parse_json(const char *line, struct manifest_file *f)
 {
 	json_t *o = json_loads(line, 0, NULL);
-	const char *path, *alg, *hex, *path_hex = NULL;
+	const char *alg, *hex;
 	int rc = -EBADMSG;
 
-	if (o && !json_unpack(o, "{s:s, s:s, s:s, s?:s}", "path", &path, "alg", &alg, "digest",
-			      &hex, "path_hex", &path_hex) &&
+	if (o && !json_unpack(o, "{s:s, s:s}", "alg", &alg, "digest", &hex) &&
 	    digest_name(alg) && digest_fits(digest_name(alg), hex)) {
 		f->alg = digest_name(alg);
 		strcpy(f->hex, hex);
-		if (path_hex)
-			rc = hex_value(path_hex, &f->path);
-		else
-			rc = (f->path = strdup(path)) ? 0 : -ENOMEM;
+		rc = json_get_name(o, "path", &f->path);
 	}
 	json_decref(o);
 	return rc;

@@ -23,6 +23,10 @@ struct options {
 	bool delete, delete_excluded, force;
 	unsigned max_delete;      /* names; UINT32_MAX: no limit */
 	char *trash;
+	char *out, *shard_list;   /* of plan-shards; of put and get */
+	bool incomplete;          /* of finish-shards */
+	unsigned shards;
+	uint64_t file_cost;       /* bytes */
 
 	/* transfer */
 	int transport, op, poll, pin, hugepages, io, direct, sort, prot, ack;
@@ -66,12 +70,13 @@ enum {
 	ON_PUT = 1 << 0, ON_GET = 1 << 1, ON_LS = 1 << 2, ON_STAT = 1 << 3, ON_MKDIR = 1 << 4,
 	ON_RM = 1 << 5, ON_MV = 1 << 6, ON_HASH = 1 << 7, ON_BENCH = 1 << 8,
 	ON_SHELL = 1 << 9, ON_CP = 1 << 10, ON_STATUS = 1 << 11, ON_SYNC = 1 << 12,
-	ON_VERIFY = 1 << 13, ON_DOCTOR = 1 << 14,
-	ON_COPY = ON_PUT | ON_GET | ON_CP | ON_SYNC,
+	ON_VERIFY = 1 << 13, ON_DOCTOR = 1 << 14, ON_PLAN = 1 << 15, ON_FINISH = 1 << 16,
+	ON_COPY = ON_PUT | ON_GET | ON_CP | ON_SYNC | ON_PLAN,
 	ON_GLOB = ON_GET | ON_LS | ON_STAT | ON_RM | ON_HASH, /* URLs may be patterns */
 	ON_WIRE = ON_COPY | ON_BENCH | ON_DOCTOR,
-	ON_BULK = ON_PUT | ON_GET | ON_SYNC | ON_BENCH | ON_DOCTOR, /* this host sends or receives data */
-	ON_ALL = (1 << 15) - 1,
+	/* This host sends or receives data. */
+	ON_BULK = ON_PUT | ON_GET | ON_SYNC | ON_PLAN | ON_BENCH | ON_DOCTOR,
+	ON_ALL = (1 << 17) - 1,
 	NOT_IN_SHELL = 1 << 17,   /* for the command line of rftp, not for commands in its shell */
 };
 

@@ -240,6 +240,7 @@ static struct ftp_client_config server_config(struct server *s, bool again, stru
 		.data_clear = s->o.prot == PROT_CLEAR,
 		.has_password = s->password,
 		.connect_timeout_ms = (int)(s->o.connect_timeout / 1000000),
+		.turn = s->turn,
 		.check_pin = again ? server_same_pin : server_check_pin,
 		.password = again ? server_same_password : server_password,
 		.stop = server_abort_fd,

@@ -20,6 +20,7 @@ struct server {
 	struct ftp_client *client;  /* of an rftpd; NULL: not connected */
 	struct fconn *foreign;      /* of another FTP server; NULL: not connected */
 	uint64_t used_ns;           /* ns; the end of the last command that used it */
+	unsigned turn;              /* of tcp_connect_turn() */
 	atomic_uint said;           /* enum fconn_warning; shared by its connections */
 };
 

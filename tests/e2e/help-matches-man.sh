@@ -44,13 +44,13 @@ program() {
 	fi
 	"$1" --help | help_options | LC_ALL=C sort >"$tmp/help"
 	# Commands with many options have pages of their own.
-	cat "$man/$1".[18] "$man/$1"-bench.1 "$man/$1"-sync.1 "$man/$1"-verify.1 >"$tmp/pages" 2>/dev/null
+	cat "$man/$1".[18] "$man/$1"-bench.1 "$man/$1"-shards.1 "$man/$1"-sync.1 "$man/$1"-verify.1 >"$tmp/pages" 2>/dev/null
 	man_options "$tmp/pages" | LC_ALL=C sort >"$tmp/man"
 	say "$1 --help and $1($2) have the same options"
 }
 
 # The commands that a program's help lists.
-commands_of() { "$1" --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p'; }
+commands_of() { "$1" --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z-]+) .*/\1/p'; }
 
 # tool NAME SECTION: check a program whose commands have options of their own
 tool() {
@@ -94,7 +94,7 @@ flags() {
 # Each command has its line in the SYNOPSIS.
 synopsis() {
 	cp "$tmp/commands" "$tmp/help"
-	sed -nE '/^\.Sh SYNOPSIS/,/^\.Sh DESC/s/^\.Cm ([a-z]+)$/\1/p' "$man/rftp.1" >"$tmp/man"
+	sed -nE '/^\.Sh SYNOPSIS/,/^\.Sh DESC/s/^\.Cm ([a-z-]+)$/\1/p' "$man/rftp.1" >"$tmp/man"
 	say "rftp(1) shows each command, in the order of --help"
 }
 

@@ -4,6 +4,7 @@
 #include "client/bulk.h"
 #include "client/foreign/foreign.h"
 #include "client/names.h"
+#include "client/shards/shards.h"
 
 /* A request has at most BULK_REQUEST_MAX bytes: a longer list is split into several requests. */
 #define BATCH_BYTES (BULK_REQUEST_MAX / 2)
@@ -152,6 +153,8 @@ enum exit_status rftp_put(struct job *j)
 	struct err e = ERR_INIT;
 	struct put p = { 0 };
 
+	if (j->o.shard_list)
+		return shard_run(j);
 	if (put_read_words(j, &p, &e) || (p.nitems && !(s = server_take(j, &p.to, &e))))
 		status = usage_error(j, "%s", e.text);
 	else if (!p.nitems) /* the list may be empty */
@@ -350,6 +353,8 @@ enum exit_status rftp_get(struct job *j)
 	struct report *r = NULL;
 	struct root *root = NULL;
 
+	if (j->o.shard_list)
+		return shard_run(j);
 	if (get_read_words(j, &g, &e))
 		status = usage_error(j, "%s", e.text);
 	else
@@ -394,7 +399,7 @@ static bool names_inside(const char *word)
 	return names_directory(word) || word[strlen(word) - 1] == ':';
 }
 
-static const char *sync_refuses(const struct job *j)
+const char *sync_refuses(const struct job *j)
 {
 	const struct options *o = &j->o;
 	CLEANUP_FREE char *trash = NULL;
@@ -405,8 +410,8 @@ static const char *sync_refuses(const struct job *j)
 	if (!o->delete && (o->delete_excluded || option_args_last(j->args, "trash") ||
 			   option_args_last(j->args, "max-delete")))
 		return "--delete-excluded, --max-delete and --trash need --delete";
-	/* rsync -a --delete SOURCE DESTINATION would put SOURCE into DESTINATION; here it would remove
-	 * all other names there. */
+	/* rsync -a --delete SOURCE DESTINATION would put SOURCE into DESTINATION; here it would
+	 * remove all other names there. */
 	if (o->delete && !names_inside(j->words[0]) && !names_inside(j->words[1]))
 		return "--delete: write SOURCE/ to make DESTINATION the same, or DESTINATION/ to put "
 		       "SOURCE into it";

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp finish-shards: when all lists of a plan are done, files that were sent in ranges get
+ * their names; then rftp sync sets what the lists have left out: directories, links, attributes,
+ * --delete; and one manifest lists all files. */
+#include "client/shards/shards.h"
+
+#include "client/bulk.h"
+#include "client/manifest.h"
+#include "client/names.h"
+#include "crypto/crypto.h"
+
+/* Missing items that are named; the others are counted. */
+enum { NAMED_MOST = 10 };
+
+struct finish {
+	struct job *j;
+	struct shard_plan p;
+	struct shard_results done;   /* of the lists */
+	struct shard_results whole;  /* the files that an earlier run has joined */
+	FILE **results;              /* [p.n + 1] locked; 0: those of finish-shards */
+	uint64_t missing, joined, lost;
+	bool incomplete;
+};
+
+static int finish_open(struct finish *f, struct err *e)
+{
+	int rc = 0;
+
+	f->results = calloc(f->p.n + 1, sizeof(*f->results));
+	if (!f->results)
+		return err_nomem(e);
+	for (unsigned i = 0; !rc && i <= f->p.n; i++) {
+		f->results[i] = shard_results_open(&f->p, i, e);
+		rc = f->results[i] ? shard_results_read(i ? &f->done : &f->whole, i, f->results[i],
+							e) : e->code;
+	}
+	shard_results_sort(&f->done);
+	shard_results_sort(&f->whole);
+	return rc;
+}
+
+/* ---- is all there? ---- */
+
+static int finish_check_list(struct finish *f, unsigned i, struct err *e)
+{
+	CLEANUP_FREE char *file = shard_path(&f->p, i, false), *line = NULL;
+	FILE *in = file ? fopen(file, "re") : NULL;
+	struct shard_item it;
+	uint64_t missing = 0, all = 0;
+	size_t room = 0;
+	int rc;
+
+	if (!in)
+		return err_path(e, file ? -errno : -ENOMEM, file ? file : f->p.dir, CANNOT_READ);
+	rc = getline(&line, &room, in) > 0 ? 1 : -EINVAL; /* the header */
+	while (rc > 0 && (rc = shard_item_read(in, file, &it, e)) > 0) {
+		all++;
+		if (!shard_results_find(&f->done, &it)) {
+			if (missing++ < NAMED_MOST)
+				log_error("%s: is not copied (shard %u)", printable(it.path), i);
+		}
+		shard_item_clear(&it);
+	}
+	fclose(in);
+	f->missing += missing;
+	if (missing && rc >= 0)
+		log_error("shard %u: %llu of %llu item%s missing (rftp %s --shard-list %s copies "
+			  "the rest)", i, (unsigned long long)missing, (unsigned long long)all,
+			  missing == 1 ? " is" : "s are", f->p.get ? "get" : "put",
+			  printable(file));
+	return rc;
+}
+
+static int finish_check(struct finish *f, struct err *e)
+{
+	int rc = finish_open(f, e);
+
+	for (unsigned i = 1; !rc && i <= f->p.n; i++)
+		rc = finish_check_list(f, i, e);
+	if (!rc && f->missing && !f->incomplete)
+		rc = err_set(e, -ENODATA, "%s: %llu item%s missing: nothing is changed "
+			     "(--incomplete copies them from here)", printable(f->p.dir),
+			     (unsigned long long)f->missing, f->missing == 1 ? " is" : "s are");
+	return rc;
+}
+
+/* ---- files in ranges ---- */
+
+/* The ranges of it, with their digests. Their number; 0: one is missing; or -ENOMEM. sum: the
+ * CRC32C of the whole file. */
+static int finish_ranges(const struct finish *f, const struct shard_item *it,
+			 struct part_range **out, uint32_t *sum)
+{
+	struct part_range *v = calloc(RANGES_MOST, sizeof(*v));
+	struct shard_item one = *it;
+	int n = 0;
+
+	*out = v;
+	*sum = 0;
+	for (uint64_t at = 0; v && at < it->size && n < RANGES_MOST; at += it->range.length, n++) {
+		const struct shard_done *d;
+
+		one.range = (struct bulk_range){ at, min_u64(it->range.length, it->size - at) };
+		d = shard_results_find(&f->done, &one);
+		if (!d)
+			return 0;
+		v[n] = (struct part_range){ at, one.range.length, d->sum };
+		*sum = crypto_crc32c_shift(*sum, one.range.length) ^ d->sum;
+	}
+	return v ? n : -ENOMEM;
+}
+
+static int join_there(const struct finish *f, struct server *s, const char *path,
+		      const struct shard_item *it, const struct part_range *v, int n, struct err *e)
+{
+	CLEANUP_BUF struct buf *b = buf_new(FTP_LINE_MAX);
+	char text[128];
+	int rc = b ? 0 : -ENOMEM;
+
+	snprintf(text, sizeof(text), SITE_JOIN "%llu %lld %u %s %s", (unsigned long long)it->size,
+		 (long long)it->mtime_s, it->mtime_ns, f->p.id, n ? "" : "-");
+	if (!rc)
+		rc = buf_put(b, text, strlen(text));
+	for (int i = 0; !rc && i < n; i++) {
+		snprintf(text, sizeof(text), "%s%llx:%08x", i ? "," : "",
+			 (unsigned long long)v[i].length, v[i].sum);
+		rc = buf_put(b, text, strlen(text));
+	}
+	if (!rc)
+		rc = buf_put(b, " ", 1) || buf_put(b, path, strlen(path) + 1) ? -ENOMEM : 0;
+	return rc ? err_nomem(e) : server_simple(s, FTP_SITE, (const char *)buf_ptr(b), e);
+}
+
+static int join_here(const struct finish *f, const char *path, const struct shard_item *it,
+		     const struct part_range *v, int n, struct err *e)
+{
+	struct part_spec spec = {
+		.meta = { .type = FT_FILE, .size = it->size,
+			  .mtime_s = it->mtime_s, .mtime_ns = it->mtime_ns,
+			  .atime_s = it->mtime_s, .atime_ns = it->mtime_ns },
+		.set_times = true,
+	};
+	struct root *root = root_new("/", false, e);
+	struct dirs *dirs = dirs_new(4);
+	int rc;
+
+	memcpy(spec.set.id, f->p.set.id, sizeof(spec.set.id));
+	rc = !root ? e->code : !dirs ? err_nomem(e) :
+	     root_join(root, dirs, path, &spec, v, (size_t)n, e);
+	dirs_free(dirs);
+	root_free(root);
+	return rc;
+}
+
+/* The destination does not have the ranges of it, although the results say so: the lists have to
+ * copy them again. */
+static int finish_lost(struct finish *f, const struct shard_item *it, const struct part_range *v,
+		       int n)
+{
+	struct shard_item one = *it;
+	int rc = 0;
+
+	f->lost++;
+	for (int i = 0; !rc && i < n; i++) {
+		const struct shard_done *d;
+
+		one.range = (struct bulk_range){ v[i].offset, v[i].length };
+		d = shard_results_find(&f->done, &one);
+		if (d)
+			rc = shard_result_write(f->results[d->shard],
+						json_pack("{s:s}", "event", "lost"), &one);
+	}
+	return rc;
+}
+
+/* Join it; or, if ranges are missing, remove its part: finish_sync() copies the file. */
+static int finish_join(struct finish *f, struct server *s, const char *base,
+		       struct shard_item *it, struct err *e)
+{
+	CLEANUP_FREE char *path = name_below(base, it->path);
+	struct part_range *v CLEANUP_FREE = NULL;
+	char hex[16];
+	uint32_t sum;
+	int n = finish_ranges(f, it, &v, &sum), rc;
+
+	if (n < 0 || !path)
+		return err_nomem(e);
+	rc = f->p.get ? join_here(f, path, it, v, n, e) : join_there(f, s, path, it, v, n, e);
+	if (rc == -ENODATA && n && finish_lost(f, it, v, n))
+		return err_set(e, -EIO, "%s: " CANNOT_WRITE, printable(f->p.dir));
+	if (rc < 0 || !n)
+		return rc;
+	f->joined++;
+	it->range.length = 0;
+	snprintf(hex, sizeof(hex), "%08x", sum);
+	rc = shard_result_write(f->results[0],
+				json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "event", "done",
+					  "bytes", (json_int_t)it->size, "mtime",
+					  (json_int_t)it->mtime_s, "mtime_ns",
+					  (json_int_t)it->mtime_ns, "alg", "CRC32C", "digest",
+					  hex), it);
+	return rc ? err_set(e, rc, "%s: " CANNOT_WRITE, printable(f->p.dir)) : 0;
+}
+
+static bool is_joined(const struct finish *f, const struct shard_item *it)
+{
+	const struct shard_item whole = { .path = it->path };
+
+	return shard_results_find(&f->whole, &whole);
+}
+
+/* Join all files of split.jsonl. A failure is reported, and the others follow; *bad counts them. */
+static int finish_join_all(struct finish *f, struct server *s, uint64_t *bad, struct err *e)
+{
+	CLEANUP_FREE char *file = shard_path(&f->p, 0, false);
+	FILE *in = file ? fopen(file, "re") : NULL;
+	struct url place = { 0 };
+	struct shard_item it;
+	int rc = in ? 0 : err_path(e, file ? -errno : -ENOMEM, file ? file : f->p.dir, CANNOT_READ);
+
+	if (!rc && !f->p.get)
+		rc = url_of_rftpd(f->p.destination, &place, e);
+	while (!rc && (rc = shard_item_read(in, file, &it, e)) > 0) {
+		struct err why = ERR_INIT;
+
+		if (!is_joined(f, &it))
+			rc = finish_join(f, s, f->p.get ? f->p.destination : server_path(&place),
+					 &it, &why);
+		else
+			rc = 0;
+		shard_item_clear(&it);
+		if (rc < 0 && exit_is_lost(rc)) {
+			*e = why;
+			break;
+		}
+		if (rc < 0) {
+			log_error("%s", why.text);
+			++*bad;
+		}
+		rc = 0;
+	}
+	if (f->lost)
+		log_error("%s: the ranges of %llu file%s must be copied again (rftp %s "
+			  "--shard-list of each list does it)", printable(f->p.dir), (unsigned long long)f->lost,
+			  plural(f->lost), f->p.get ? "get" : "put");
+	url_clear(&place);
+	if (in)
+		fclose(in);
+	return rc;
+}
+
+/* ---- the manifest ---- */
+
+/* Copy the results of whole files to out, with the path first. */
+static int manifest_collect(const struct finish *f, unsigned i, FILE *out)
+{
+	CLEANUP_FREE char *line = NULL;
+	FILE *in = f->results[i];
+	size_t room = 0;
+	ssize_t n;
+	int rc = 0;
+
+	rewind(in);
+	while (!rc && (n = getline(&line, &room, in)) > 0) {
+		json_t *o = line[n - 1] == '\n' ? json_loads(line, 0, NULL) : NULL;
+		const char *event = json_string_value(json_object_get(o, "event"));
+		json_t *to = event && !strcmp(event, "done") && !json_object_get(o, "length") ?
+			     json_object() : NULL;
+		static const char *const keys[] = {
+			"path", "path_hex", "bytes", "mtime", "mtime_ns", "digest",
+		};
+
+		for (size_t k = 0; to && k < sizeof(keys) / sizeof(keys[0]); k++)
+			if (json_object_get(o, keys[k]))
+				json_object_set(to, keys[k], json_object_get(o, keys[k]));
+		if (to) {
+			CLEANUP_FREE char *text = json_line(to);
+
+			rc = text && fputs(text, out) >= 0 ? 0 : -EIO;
+		}
+		json_decref(o);
+	}
+	return rc;
+}
+
+static int manifest_write(struct finish *f, const char *name, struct err *e)
+{
+	CLEANUP_FREE char *file = name_below(f->p.dir, SHARD_SORTED), *line = NULL;
+	struct manifest *m = manifest_new(name, "CRC32C", e);
+	FILE *in = file ? fopen(file, "re") : NULL;
+	size_t room = 0;
+	int rc = !m ? e->code : in ? 0 : err_path(e, -errno, f->p.dir, CANNOT_READ);
+
+	while (!rc && getline(&line, &room, in) > 0) {
+		json_t *o = json_loads(line, 0, NULL);
+		json_int_t bytes = 0, mtime = 0, mtime_ns = 0;
+		CLEANUP_FREE char *path = NULL;
+		const char *hex = "";
+
+		if (o && !json_unpack(o, "{s:I, s:I, s:I, s:s}", "bytes", &bytes, "mtime", &mtime,
+				      "mtime_ns", &mtime_ns, "digest", &hex) &&
+		    !json_get_name(o, "path", &path))
+			manifest_add(m, path, &(struct file_report){
+				.bytes = (uint64_t)bytes, .mtime_s = mtime,
+				.mtime_ns = (uint32_t)mtime_ns, .sum = hex });
+		else
+			rc = err_set(e, -EIO, "%s: " CANNOT_READ, printable(file));
+		json_decref(o);
+	}
+	if (in)
+		fclose(in);
+	unlink(file);
+	if (manifest_end(m, !rc) && !rc)
+		rc = err_set(e, -EIO, "%s: " CANNOT_WRITE, printable(name));
+	return rc;
+}
+
+static int finish_manifest(struct finish *f, const char *name, struct err *e)
+{
+	CLEANUP_FREE char *file = name_below(f->p.dir, SHARD_UNSORTED);
+	FILE *out;
+	int rc = 0;
+
+	if (!file)
+		return err_nomem(e);
+	unlink(file);
+	out = shard_new_file(file);
+	if (!out)
+		return err_path(e, -errno, file, CANNOT_WRITE);
+	for (unsigned i = 0; !rc && i <= f->p.n; i++)
+		rc = manifest_collect(f, i, out);
+	if (fclose(out) && !rc)
+		rc = -errno;
+	if (rc)
+		return e->code ? e->code : err_path(e, rc, file, CANNOT_WRITE);
+	rc = shard_sort(f->p.dir, e);
+	return rc ? rc : manifest_write(f, name, e);
+}
+
+/* ---- the command ---- */
+
+/* The rest: rftp sync with the words and options of the plan. Files that the lists have copied
+ * are the same by size and time. */
+static enum exit_status finish_sync(struct finish *f)
+{
+	struct job j = *f->j;
+	char *words[] = {
+		(char *)(uintptr_t)f->p.words[0], (char *)(uintptr_t)f->p.words[1], NULL,
+	};
+
+	j.cmd = command_find("sync");
+	j.words = words;
+	j.nwords = 2;
+	j.typed = NULL;
+	if (j.o.policy == POLICY_CHECKSUM || j.o.policy == POLICY_OVERWRITE)
+		j.o.policy = POLICY_SAME;
+	return rftp_sync(&j);
+}
+
+static void finish_say(const struct finish *f, enum exit_status status)
+{
+	char size[32];
+
+	if (f->j->o.json)
+		json_emit(stdout, json_pack("{s:s, s:I, s:I, s:I, s:I, s:i}", "event", "finished",
+					    "items", (json_int_t)f->done.n, "bytes",
+					    (json_int_t)f->done.bytes, "joined",
+					    (json_int_t)f->joined, "missing",
+					    (json_int_t)f->missing, "status", (int)status));
+	else if (!f->j->o.quiet)
+		printf("%llu item%s, %s by %u shard%s; %llu file%s joined from ranges\n",
+		       (unsigned long long)f->done.n, plural(f->done.n),
+		       format_size(size, sizeof(size), f->done.bytes), f->p.n, plural(f->p.n),
+		       (unsigned long long)f->joined, plural(f->joined));
+}
+
+static enum exit_status finish_all(struct finish *f, struct server *s, struct err *e)
+{
+	CLEANUP_FREE char *manifest = f->j->o.manifest ? strdup(f->j->o.manifest) : NULL;
+	enum exit_status status = EXIT_DONE;
+	uint64_t bad = 0;
+	int rc;
+
+	free(steal_ptr(&f->j->o.manifest));
+	rc = finish_join_all(f, s, &bad, e);
+	server_give(f->j, s);
+	if (!rc && !bad)
+		status = finish_sync(f);
+	if (!rc && status <= EXIT_SOME_FAILED && manifest)
+		rc = finish_manifest(f, manifest, e);
+	if (rc)
+		status = failed(e, false);
+	if (bad || f->missing)
+		status = exit_worse(status, EXIT_SOME_FAILED);
+	finish_say(f, status);
+	return status;
+}
+
+enum exit_status rftp_finish_shards(struct job *j)
+{
+	struct finish f = { .j = j, .incomplete = j->o.incomplete };
+	struct option_args args = { 0 };
+	enum exit_status status;
+	struct server *s = NULL;
+	struct url url = { 0 };
+	struct err e = ERR_INIT;
+	int rc = shard_plan_read(j->words[0], &f.p, &e);
+
+	if (!rc)
+		rc = finish_check(&f, &e);
+	if (rc) {
+		log_error("%s", e.text);
+		status = e.code == -EINVAL ? EXIT_USAGE : EXIT_SOME_FAILED;
+	} else {
+		s = shard_plan_connect(&f.p, j, &args, 0, &url, &e);
+		status = s ? finish_all(&f, s, &e) : failed(&e, false);
+	}
+	for (unsigned i = 0; f.results && i <= f.p.n; i++)
+		if (f.results[i])
+			fclose(f.results[i]);
+	free(f.results);
+	shard_results_clear(&f.done);
+	shard_results_clear(&f.whole);
+	url_clear(&url);
+	shard_plan_clear(&f.p);
+	option_args_clear(&args);
+	return status;
+}

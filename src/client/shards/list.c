@@ -263,6 +263,13 @@ FILE *shard_new_file(const char *path)
 	return f;
 }
 
+int shard_file_close(FILE *f)
+{
+	bool bad = f && (fflush(f) || fsync(fileno(f)));
+
+	return (f && fclose(f)) || bad ? -1 : 0;
+}
+
 int shard_sort(char *dir, struct err *e)
 {
 	CLEANUP_FREE char *from = name_below(dir, SHARD_UNSORTED);

@@ -366,9 +366,9 @@ static int planning_cut(struct planning *g, char id[33], struct err *e)
 	if (!rc)
 		rc = deal_all(g, sorted, file, false, split, e);
 	for (unsigned i = 0; i < g->n; i++)
-		if (g->shards[i].out && fclose(g->shards[i].out) && !rc)
+		if (shard_file_close(g->shards[i].out) && !rc)
 			rc = err_path(e, -errno, g->dir, CANNOT_WRITE);
-	if (split && fclose(split) && !rc)
+	if (shard_file_close(split) && !rc)
 		rc = err_path(e, -errno, g->dir, CANNOT_WRITE);
 	if (sorted)
 		fclose(sorted);
@@ -409,9 +409,11 @@ static json_t *planning_options(const struct planning *g)
 static int planning_write(struct planning *g, const char *id, struct err *e)
 {
 	CLEANUP_FREE char *part = in_dir(g, "plan.json.new"), *file = in_dir(g, "plan.json");
+	int dir CLEANUP_CLOSE = open(g->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	json_t *shards = json_array(), *o;
+	FILE *out = NULL;
 	char name[32];
-	int rc = part && file && shards ? 0 : -ENOMEM;
+	int rc = dir < 0 ? -errno : part && file && shards ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; !rc && i < g->n; i++) {
 		const struct shard *s = &g->shards[i];
@@ -428,11 +430,19 @@ static int planning_write(struct planning *g, const char *id, struct err *e)
 		      g->words[1], "source", g->source, "destination", g->destination, "options",
 		      planning_options(g), "files", (json_int_t)g->files, "bytes",
 		      (json_int_t)g->bytes, "split", (json_int_t)g->split, "shards", shards);
-	if (!rc && (!o || json_dump_file(o, part, JSON_INDENT(2))))
-		rc = o ? -EIO : -EILSEQ;
+	if (!rc && !o)
+		rc = -EILSEQ;
+	if (!rc && !(out = shard_new_file(part)))
+		rc = -errno;
+	if (!rc && json_dumpf(o, out, JSON_INDENT(2)))
+		rc = -EIO;
 	json_decref(o);
+	if (shard_file_close(out) && !rc)
+		rc = -errno;
 	if (!rc && rename(part, file))
 		rc = -errno;
+	if (!rc)
+		rc = sync_dir(dir);
 	if (rc == -EILSEQ)
 		return err_set(e, rc, "a plan needs names of source and destination in UTF-8");
 	return rc ? err_path(e, rc, file ? file : g->dir, CANNOT_WRITE) : 0;

@@ -61,6 +61,8 @@ void shard_options(struct options *o);
 
 /* Create a file, which must not exist. NULL with errno. */
 FILE *shard_new_file(const char *path);
+/* Bring f to stable storage, and close it. NULL is harmless. 0, or -1 with errno. */
+int shard_file_close(FILE *f);
 /* Sort the lines of dir/SHARD_UNSORTED, which is removed, into dir/SHARD_SORTED. 0, or a
  * negative errno with text. */
 #define SHARD_UNSORTED "unsorted"

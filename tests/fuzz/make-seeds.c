@@ -65,6 +65,7 @@ static struct offer an_offer(void)
 static void request_seeds(struct buf *b)
 {
 	char *sources[] = { (char *)"data/", (char *)"file", NULL };
+	struct bulk_range ranges[] = { { 0, 0 }, { 1 << 30, 1 << 30 } };
 	struct bulk_request put = { .major = BULK_MAJOR, .op = BULK_PUT, .base = (char *)"/in/",
 				    .flags = BULK_F_RECURSIVE | BULK_F_RESUME,
 				    .offer = an_offer() };
@@ -86,6 +87,12 @@ static void request_seeds(struct buf *b)
 	check(bulk_request_put(b, &get));
 	seed_buf("request", "filter", b);
 	filter_clear(&get.filter);
+	get.flags = BULK_F_RANGES;
+	get.ranges = ranges;
+	memset(&get.set, 3, sizeof(get.set));
+	check(bulk_request_put(b, &get));
+	seed_buf("request", "ranges", b);
+	get.ranges = NULL;
 	get.flags = 0;
 	get.minor = BULK_MINOR + 1;
 	check(bulk_request_put(b, &get));
@@ -145,11 +152,20 @@ static void put_entries(struct buf *b)
 static void entry_seeds(struct buf *b)
 {
 	struct bulk_entry small = { .id = 1, .type = ENTRY_FILE, .name = "a" };
+	uint8_t data[16];
+	struct bulk_entry ranged = {
+		.id = 1, .type = ENTRY_FILE, .name = "a", .size = 1 << 30, .ranges = data,
+		.flags = ENTRY_F_ASK | ENTRY_F_SPARSE | ENTRY_F_RANGE, .nranges = 1,
+		.range = { 1 << 20, 1 << 20 },
+	};
 
 	put_entries(b);
 	seed_buf("entries", "tree", b);
 	check(bulk_entry_put(b, &small));
 	seed_buf("entries", "one", b);
+	bulk_range_set(data, 0, ranged.range);
+	check(bulk_entry_put(b, &ranged));
+	seed_buf("entries", "range", b);
 	check(bulk_entry_put(b, &small));
 	check(buf_put(b, "later", 5));
 	buf_poke_u32(b, 0, (uint32_t)buf_len(b) - 4);

@@ -144,8 +144,9 @@ shell
 program rftpd 8
 tool rftp-numa 1
 tool rftp-iser 8
+tool rftp-slurm 1
 flags rftpd
-for name in rftp rftp-numa rftp-iser; do
+for name in rftp rftp-numa rftp-iser rftp-slurm; do
 	# shellcheck disable=SC2046 # words
 	flags $name $(commands_of $name)
 done

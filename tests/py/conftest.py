@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP / "src" / part) for part in ("python", "iser_setup", "numa/tools")]
+sys.path[:0] = [str(TOP / "src" / part) for part in ("python", "iser_setup", "numa/tools", "slurm")]

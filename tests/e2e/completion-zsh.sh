@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# zsh's completions for rftp, rftpd, rftp-numa and rftp-iser, on a terminal: all commands and
+# zsh's completions for rftp, rftpd, rftp-numa, rftp-iser and rftp-slurm, on a terminal: all commands and
 # options that --help has, words of their arguments, local names. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
@@ -90,6 +90,20 @@ for c in status verify remove; do
 	wants "$c: those of another directory" third "rftp-iser $c --state $tmp/other "
 	wants "$c: and so" third "rftp-iser $c --state=$tmp/other t"
 	wants "$c: none are there" "" "rftp-iser $c --state $tmp/nowhere "
+done
+
+commands=$(commands_of rftp-slurm)
+wants "the commands of rftp-slurm" "$commands" "rftp-slurm "
+for c in $commands; do
+	wants "the options of rftp-slurm $c" "$(options_of rftp-slurm "$c")" "rftp-slurm $c -"
+done
+wants "local names to put" 'dir file two\ words' "rftp-slurm put --nodes 2 "
+copies=$HOME/.local/state/rftp/slurm
+mkdir -p "$copies"/{20261128-1-ab,20261129-2-cd,none} "$tmp/states/20261130-3-ef"
+touch "$copies"/{20261128-1-ab,20261129-2-cd}/job.json "$tmp/states/20261130-3-ef/job.json"
+for c in status wait cancel retry; do
+	wants "$c: the copies" "20261128-1-ab 20261129-2-cd" "rftp-slurm $c "
+	wants "$c: those of another directory" 20261130-3-ef "rftp-slurm $c --dir $tmp/states "
 done
 
 # ---- asked ----

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2154,SC2317 # lib.sh and bash know them
-# bash's completions for rftp, rftpd, rftp-numa and rftp-iser: all commands and options that --help
-# has, words of their arguments, local names. TAP.
+# bash's completions for rftp, rftpd, rftp-numa, rftp-iser and rftp-slurm: all commands and options that
+# --help has, words of their arguments, local names. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/completion.bash"
@@ -135,6 +135,24 @@ for c in status verify remove; do
 	check "$c: those of another directory" offers "third" rftp-iser $c --state "$tmp/other" ''
 	check "$c: and so" offers "third" rftp-iser $c --state = "$tmp/other" t
 	check "$c: none are there" offers "" rftp-iser $c --state "$tmp/nowhere" ''
+done
+
+# ---- rftp-slurm ----
+
+commands=$(commands_of rftp-slurm)
+check "rftp-slurm has commands" test "$(wc -w <<<"$commands")" -ge 7
+check "all are offered" offers "$commands" rftp-slurm ''
+for c in $commands; do
+	check "the options of rftp-slurm $c" offers "$(options_of rftp-slurm "$c")" rftp-slurm "$c" -
+done
+check "local names to put" test "$(offered rftp-slurm put --nodes 2 '')" = "$(printf '.hidden\ndir\nfile\ntwo words')"
+copies=$HOME/.local/state/rftp/slurm
+mkdir -p "$copies"/{20261128-1-ab,20261129-2-cd,none} "$tmp/states/20261130-3-ef"
+touch "$copies"/{20261128-1-ab,20261129-2-cd}/job.json "$tmp/states/20261130-3-ef/job.json"
+for c in status wait cancel retry; do
+	check "$c: the copies" offers "20261128-1-ab 20261129-2-cd" rftp-slurm $c ''
+	check "$c: one of them" offers "20261129-2-cd" rftp-slurm $c --json 20261129
+	check "$c: those of another directory" offers "20261130-3-ef" rftp-slurm $c --dir "$tmp/states" ''
 done
 
 # As it is typed.

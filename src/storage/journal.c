@@ -518,6 +518,8 @@ int journal_completed(int dirfd, const char *part, int datafd, struct part_spec 
 
 	range_journal_name(name, part, s->range.offset);
 	fd = j.fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno != ENOENT && errno != ELOOP)
+		return -errno;
 	if (fd < 0 || fstat(fd, &st) || st.st_uid != geteuid() || !header_fits(&j, s))
 		return -ENODATA;
 	r = each_record(&j, UINT64_MAX, NULL, NULL, &end);

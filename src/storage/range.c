@@ -16,6 +16,7 @@
 
 /* A range is prepared in milliseconds; joining may take longer. */
 enum { OPEN_TRIES = 100, OPEN_PAUSE_US = 5000 };
+#define READ_BYTES (1u << 20)
 
 static int forget_one(void *arg, int dirfd, const char *name)
 {
@@ -93,17 +94,19 @@ static int range_differs(const struct part_spec *s, const struct part_range *wan
 
 /* Are the ranges complete, according to their journals? s gets the mode of the first one. */
 static int ranges_check(struct part_spec *s, int dirfd, const char *part, int fd,
-			const struct part_range *v, size_t n, struct err *e)
+			const struct part_ranges *g, struct err *e)
 {
+	const struct part_range *v = g->v;
 	struct part_spec one = *s;
 	uint64_t at = 0;
 	int r;
 
-	for (size_t i = 0; i < n && v[i].offset == at && v[i].length <= s->meta.size - at; i++) {
+	for (size_t i = 0; i < g->n && v[i].offset == at && v[i].length <= s->meta.size - at; i++) {
 		one.range = v[i];
 		r = journal_completed(dirfd, part, fd, &one);
 		if (r)
-			return part_err(e, r, s, "a range is not complete");
+			return part_err(e, r, s, r == -ENODATA ? "a range is not complete" :
+					"the journal of a range " CANNOT_READ);
 		if (one.range.sum != v[i].sum)
 			return range_differs(s, &v[i], one.range.sum, e);
 		if (!i) {
@@ -115,37 +118,51 @@ static int ranges_check(struct part_spec *s, int dirfd, const char *part, int fd
 	return at == s->meta.size ? 0 : part_err(e, -EINVAL, s, "the ranges do not cover the file");
 }
 
-/* There is no part: has an earlier call given the file its name? */
-static int ranges_compare(const struct part_spec *s, int dirfd, const struct part_range *v,
-			  size_t n, struct err *e)
+static int range_compare(const struct part_spec *s, int fd, uint8_t *room,
+			 const struct part_range *want, const struct part_ranges *g, struct err *e)
 {
-	int fd CLEANUP_CLOSE = openat(dirfd, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK |
-				      O_CLOEXEC);
-	uint8_t *room CLEANUP_FREE = malloc(1 << 20);
+	uint64_t at = want->offset, end = at + want->length;
+	uint32_t sum = 0;
+
+	while (at < end) {
+		size_t most = end - at < READ_BYTES ? (size_t)(end - at) : READ_BYTES;
+		ssize_t got = pread_full(fd, room, most, (off_t)at);
+		int r = g->poll ? g->poll(g->arg) : 0;
+
+		if (r)
+			return part_err(e, r, s, "is not compared with its ranges");
+		if (got <= 0)
+			return part_err(e, got ? (int)got : -ENODATA, s, CANNOT_READ);
+		sum = crypto_crc32c(sum, room, (size_t)got);
+		at += (uint64_t)got;
+	}
+	return sum == want->sum ? 0 : range_differs(s, want, sum, e);
+}
+
+/* There is no part: has an earlier call given the file its name? */
+static int ranges_compare(const struct part_spec *s, int dirfd, const struct part_ranges *g,
+			  struct err *e)
+{
+	uint8_t *room CLEANUP_FREE = NULL;
+	int fd CLEANUP_CLOSE = -1, r = 0;
 	struct stat st;
 
+	if (fstatat(dirfd, s->name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
+	    (uint64_t)st.st_size != s->meta.size ||
+	    (g->unseen && (st.st_mtim.tv_sec != s->meta.mtime_s ||
+			   (uint32_t)st.st_mtim.tv_nsec != s->meta.mtime_ns)))
+		return part_err(e, -ENODATA, s, "its ranges are missing");
+	if (g->unseen)
+		return 0;
+	room = malloc(READ_BYTES);
 	if (!room)
 		return err_nomem(e);
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-	    (uint64_t)st.st_size != s->meta.size)
-		return part_err(e, -ENODATA, s, "its ranges are missing");
-	for (size_t i = 0; i < n; i++) {
-		uint64_t at = v[i].offset, end = at + v[i].length;
-		uint32_t sum = 0;
-
-		while (at < end) {
-			size_t most = end - at < 1 << 20 ? (size_t)(end - at) : 1 << 20;
-			ssize_t got = pread_full(fd, room, most, (off_t)at);
-
-			if (got <= 0)
-				return part_err(e, got ? (int)got : -ENODATA, s, CANNOT_READ);
-			sum = crypto_crc32c(sum, room, (size_t)got);
-			at += (uint64_t)got;
-		}
-		if (sum != v[i].sum)
-			return range_differs(s, &v[i], sum, e);
-	}
-	return 0;
+	fd = openat(dirfd, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return part_err(e, -errno, s, CANNOT_READ);
+	for (size_t i = 0; !r && i < g->n; i++)
+		r = range_compare(s, fd, room, &g->v[i], g, e);
+	return r;
 }
 
 static int join_part(struct part_spec *s, int dirfd, const char *part, int fd, struct err *e)
@@ -168,8 +185,7 @@ static int join_part(struct part_spec *s, int dirfd, const char *part, int fd, s
 	return part_name_err(e, r, s);
 }
 
-static int join_at(struct part_spec *s, int dirfd, const struct part_range *v, size_t n,
-		   struct err *e)
+static int join_at(struct part_spec *s, int dirfd, const struct part_ranges *g, struct err *e)
 {
 	char part[PART_NAME_MAX];
 	int fd CLEANUP_CLOSE = -1, r = 0;
@@ -182,9 +198,9 @@ static int join_at(struct part_spec *s, int dirfd, const struct part_range *v, s
 		return part_name_err(e, fd, s);
 	if (fstat(fd, &st))
 		return part_err(e, -errno, s, "cannot be examined");
-	there = n && st.st_size && (uint64_t)st.st_size == s->meta.size;
+	there = g->n && st.st_size && (uint64_t)st.st_size == s->meta.size;
 	if (there) {
-		r = ranges_check(s, dirfd, part, fd, v, n, e);
+		r = ranges_check(s, dirfd, part, fd, g, e);
 		if (!r)
 			r = join_part(s, dirfd, part, fd, e);
 	} else {
@@ -193,8 +209,8 @@ static int join_at(struct part_spec *s, int dirfd, const struct part_range *v, s
 			r = -errno;
 		if (r)
 			return part_err(e, r, s, "its part cannot be removed");
-		if (n)
-			r = ranges_compare(s, dirfd, v, n, e);
+		if (g->n)
+			r = ranges_compare(s, dirfd, g, e);
 	}
 	if (r)
 		return r;
@@ -206,7 +222,7 @@ static int join_at(struct part_spec *s, int dirfd, const struct part_range *v, s
 	return r ? part_err(e, r, s, "its directory cannot be synced") : 0;
 }
 
-int part_join(const struct part_spec *s, const struct part_range *v, size_t n, struct err *e)
+int part_join(const struct part_spec *s, const struct part_ranges *g, struct err *e)
 {
 	struct part_spec own = *s;
 	int dirfd, r = part_check_name(s, e);
@@ -216,13 +232,13 @@ int part_join(const struct part_spec *s, const struct part_range *v, size_t n, s
 	dirfd = part_pin_dir(s, e);
 	if (dirfd < 0)
 		return dirfd;
-	r = join_at(&own, dirfd, v, n, e);
+	r = join_at(&own, dirfd, g, e);
 	dir_unpin(s->dir);
 	return r;
 }
 
 int root_join(struct root *root, struct dirs *dirs, const char *path, struct part_spec *s,
-	      const struct part_range *ranges, size_t n, struct err *e)
+	      const struct part_ranges *g, struct err *e)
 {
 	CLEANUP_FREE char *dir = strdup(path);
 	char name[256];
@@ -235,7 +251,7 @@ int root_join(struct root *root, struct dirs *dirs, const char *path, struct par
 	s->name = name;
 	if (!s->dir)
 		return err_nomem(e);
-	r = part_join(s, ranges, n, e);
+	r = part_join(s, g, e);
 	dir_put(s->dir);
 	return r;
 }

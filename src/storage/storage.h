@@ -384,16 +384,25 @@ int part_commit(struct part *p, struct err *e);
  * its journal that it is complete, with this CRC32C, and the mode of s. 0 or a negative errno with
  * text. */
 int part_range_complete(struct part *p, uint32_t sum, struct err *e);
-/* Give the part of s its name: its n ranges, which cover the file in order, are complete with
- * these digests. The mode is that of the first range; times are those of s. n 0: remove the
- * part, complete or not. -EBUSY: a transfer still writes to it; -ENODATA with text: a range is
- * not complete, or has another digest. 0 also if an earlier call did it: then there is no part,
- * and the file is read and compared with the digests. On 0 the file's name is on stable storage.
- * May take as long as reading the file. Any thread. */
-int part_join(const struct part_spec *s, const struct part_range *ranges, size_t n, struct err *e);
+/* The ranges of a file, for part_join(). */
+struct part_ranges {
+	const struct part_range *v; /* [n] which cover the file in order; n 0: remove the part */
+	size_t n;
+	bool unseen;            /* the caller may not read files: digests of a file are not told */
+	int (*poll)(void *arg); /* called while a file is read; another result than 0 ends that, and
+				 * becomes the result. NULL: not called */
+	void *arg;
+};
+
+/* Give the part of s its name: its ranges are complete with these digests. The mode is that of the
+ * first range; times are those of s. -EBUSY: a transfer still writes to it; -ENODATA with text: a
+ * range is not complete, or has another digest. 0 also if an earlier call did it: then there is no
+ * part, and the file is read and compared with the digests (unseen: only its size and time). On 0
+ * the file's name is on stable storage. May take as long as reading the file. Any thread. */
+int part_join(const struct part_spec *s, const struct part_ranges *g, struct err *e);
 /* The same for the file at path below root; s has neither dir nor name. */
 int root_join(struct root *root, struct dirs *dirs, const char *path, struct part_spec *s,
-	      const struct part_range *ranges, size_t n, struct err *e);
+	      const struct part_ranges *g, struct err *e);
 /* The most ranges of a file. */
 #define RANGES_MOST 512
 /* Flush the journal. True: it has records that the next run can use. */

@@ -112,6 +112,16 @@ static void complete(unsigned i)
 	part_free(p);
 }
 
+static bool unseen;
+
+static int join_ranges(const struct part_spec *s, const struct part_range *v, size_t n,
+		       struct err *e)
+{
+	const struct part_ranges g = { .v = v, .n = n, .unseen = unseen };
+
+	return part_join(s, &g, e);
+}
+
 static int join_of(const struct part_spec *s, const char **why)
 {
 	static struct err e;
@@ -122,7 +132,7 @@ static int join_of(const struct part_spec *s, const char **why)
 		v[i] = (struct part_range){ i * (uint64_t)PIECE, PIECE, sum(i) };
 	if (why)
 		*why = e.text;
-	return part_join(s, v, PIECES, &e);
+	return join_ranges(s, v, PIECES, &e);
 }
 
 static int join(const char **why)
@@ -195,7 +205,7 @@ static void all_must_be_complete(void **state)
 	assert_non_null(strstr(why, "have the CRC32C"));
 	s = whole();
 	complete(1);
-	assert_int_equal(part_join(&s, &v, 1, &e), -EINVAL);
+	assert_int_equal(join_ranges(&s, &v, 1, &e), -EINVAL);
 	assert_string_equal(tmp_get("d/f"), "(none)");
 	assert_int_equal(join(NULL), 0);
 	check_file();
@@ -240,7 +250,7 @@ static void writers_exclude_each_other(void **state)
 	part_free(q);
 	part_abandon(p, false);
 	part_free(p);
-	assert_int_equal(part_join(&all, NULL, 0, NULL), 0);
+	assert_int_equal(join_ranges(&all, NULL, 0, NULL), 0);
 	assert_int_equal(tmp_count("d", PART_PREFIX), 0);
 }
 
@@ -269,7 +279,7 @@ static void sets_do_not_meet(void **state)
 		assert_int_equal(join_of(&other[3], NULL), -ENODATA);
 		assert_int_equal(join(NULL), 0);
 		for (int k = 0; k < 4; k++)
-			assert_int_equal(part_join(&other[k], NULL, 0, NULL), 0);
+			assert_int_equal(join_ranges(&other[k], NULL, 0, NULL), 0);
 		check_file();
 		unlink(tmp_at("d/f"));
 	}
@@ -341,6 +351,36 @@ static void another_file_is_not_the_joined_one(void **state)
 	assert_int_equal(truncate(tmp_at("d/f"), SIZE), 0);
 	assert_int_equal(utimensat(AT_FDCWD, tmp_at("d/f"), t, 0), 0);
 	assert_int_equal(join(NULL), -ENODATA);
+	unseen = true; /* it must not learn that the bytes differ */
+	assert_int_equal(join(NULL), 0);
+	t[1].tv_nsec++;
+	assert_int_equal(utimensat(AT_FDCWD, tmp_at("d/f"), t, 0), 0);
+	assert_int_equal(join(NULL), -ENODATA);
+	unseen = false;
+}
+
+static int poll_result(void *calls)
+{
+	return ++*(int *)calls == 2 ? -ECANCELED : 0;
+}
+
+static void a_comparison_can_be_stopped(void **state)
+{
+	struct part_range v[PIECES];
+	int calls = 0;
+	const struct part_ranges g = { .v = v, .n = PIECES, .poll = poll_result, .arg = &calls };
+	struct part_spec s = whole();
+
+	(void)state;
+	for (unsigned i = 0; i < PIECES; i++) {
+		complete(i);
+		v[i] = (struct part_range){ i * (uint64_t)PIECE, PIECE, sum(i) };
+	}
+	assert_int_equal(part_join(&s, &g, NULL), 0);
+	assert_int_equal(calls, 0);
+	assert_int_equal(part_join(&s, &g, NULL), -ECANCELED);
+	assert_int_equal(calls, 2);
+	check_file();
 }
 
 /* An account that may not replace files joins, and may ask again. */
@@ -392,12 +432,12 @@ static void given_up(void **state)
 	(void)state;
 	complete(0);
 	p = begin(&one);
-	assert_int_equal(part_join(&s, NULL, 0, NULL), -EBUSY);
+	assert_int_equal(join_ranges(&s, NULL, 0, NULL), -EBUSY);
 	part_abandon(p, true);
 	part_free(p);
-	assert_int_equal(part_join(&s, NULL, 0, NULL), 0);
+	assert_int_equal(join_ranges(&s, NULL, 0, NULL), 0);
 	assert_int_equal(tmp_count("d", PART_PREFIX), 0);
-	assert_int_equal(part_join(&s, NULL, 0, NULL), 0);
+	assert_int_equal(join_ranges(&s, NULL, 0, NULL), 0);
 }
 
 /* While one writer of a range writes, the part's time changes: only its journal says whether it is
@@ -480,6 +520,7 @@ int main(void)
 		T(a_lost_part),
 		T(journals_outlive_their_part),
 		T(another_file_is_not_the_joined_one),
+		T(a_comparison_can_be_stopped),
 		T(join_keeps_old_files),
 		T(join_keeps_the_mode),
 		T(given_up),

@@ -140,13 +140,14 @@ static int join_here(const struct finish *f, const char *path, const struct shar
 			  .atime_s = it->mtime_s, .atime_ns = it->mtime_ns },
 		.set_times = true,
 	};
+	const struct part_ranges g = { .v = v, .n = (size_t)n };
 	struct root *root = root_new("/", false, e);
 	struct dirs *dirs = dirs_new(4);
 	int rc;
 
 	memcpy(spec.set.id, f->p.set.id, sizeof(spec.set.id));
 	rc = !root ? e->code : !dirs ? err_nomem(e) :
-	     root_join(root, dirs, path, &spec, v, (size_t)n, e);
+	     root_join(root, dirs, path, &spec, &g, e);
 	dirs_free(dirs);
 	root_free(root);
 	return rc;

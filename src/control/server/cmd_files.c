@@ -358,12 +358,19 @@ static int parse_ranges(char *text, struct part_range ranges[RANGES_MOST])
 	return n;
 }
 
+static int join_poll(void *session)
+{
+	return session_poll_control(session);
+}
+
 /* "SIZE SECONDS NANOSECONDS SET RANGES PATH": a file that was sent in ranges is complete. With
  * "-" for the ranges, it is given up. */
 static int site_join(struct ftp_session *s, char *arg)
 {
 	struct part_range *ranges CLEANUP_FREE = calloc(RANGES_MOST, sizeof(*ranges));
 	struct part_spec spec = { .set_times = true, .keep_old = !s->account.can_change };
+	struct part_ranges g = { .v = ranges, .unseen = !s->account.can_see, .poll = join_poll,
+				 .arg = s };
 	CLEANUP_FREE char *path = NULL;
 	struct err e = ERR_INIT;
 	int used = 0, n = -EINVAL, rc;
@@ -391,7 +398,10 @@ static int site_join(struct ftp_session *s, char *arg)
 	path = session_change_path(s, name);
 	if (!path)
 		return 0;
-	rc = root_join(s->account.root, s->dirs, path, &spec, ranges, (size_t)n, &e);
+	g.n = (size_t)n;
+	rc = root_join(s->account.root, s->dirs, path, &spec, &g, &e);
+	if (rc == -ECANCELED)
+		return data_reply(s, rc, path);
 	if (rc < 0 && *e.text)
 		return ftp_session_reply(s, rc == -EBUSY ? 450 : 550, "%s", e.text);
 	return rc < 0 ? session_reply_errno(s, rc, path) : ftp_session_reply(s, 200, "Done");

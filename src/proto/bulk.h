@@ -110,7 +110,7 @@ enum {
 				    * sink protects the names that it leaves out */
 	BULK_F_SUMS = 1 << 20,     /* the source sends the digest named by sum of each file */
 	BULK_F_SYNC = 1 << 19,     /* the request carries a struct bulk_sync */
-	BULK_F_RANGES = 1 << 21,   /* ranges of files; a get carries one for each source */
+	BULK_F_RANGES = 1 << 21,   /* ranges of files; a get carries a piece for each source */
 };
 
 /* ---- versions and features ----
@@ -158,6 +158,15 @@ struct bulk_range {
 	uint64_t offset, length;
 };
 
+/* A source of a request, or what of it is wanted. */
+struct bulk_piece {
+	struct bulk_range range; /* length 0: the whole file */
+	bool dated;              /* a file must have this size and time */
+	uint64_t size;
+	int64_t mtime_s;
+	uint32_t mtime_ns;
+};
+
 /* The name of a set of transfers that write ranges of the same files, cut in the same way. */
 struct bulk_set {
 	uint8_t id[16];
@@ -173,7 +182,7 @@ struct bulk_request {
 	uint32_t nsources;
 	/* With BULK_F_RANGES. */
 	struct bulk_set set;
-	struct bulk_range *ranges; /* GET: [nsources] length 0: the whole file */
+	struct bulk_piece *pieces; /* GET: [nsources] */
 	uint64_t rate;           /* most bytes per second; 0: no limit */
 	uint64_t bench_ns;       /* BENCH: the duration; 0: see bench_bytes */
 	uint64_t bench_bytes;

@@ -250,7 +250,7 @@ void bulk_request_clear(struct bulk_request *r)
 	for (uint32_t i = 0; r->sources && i < r->nsources; i++)
 		free(r->sources[i]);
 	free(r->sources);
-	free(r->ranges);
+	free(r->pieces);
 	filter_clear(&r->filter);
 	free(r->sync.trash);
 	explicit_bzero(r, sizeof(*r));
@@ -267,7 +267,7 @@ void bulk_request_onward(const struct bulk_request *from, struct bulk_request *t
 		to->flags &= ~(uint32_t)BULK_F_FILTER;
 	to->sources = NULL;
 	to->nsources = 0;
-	to->ranges = NULL;
+	to->pieces = NULL;
 	to->bench_ns = to->bench_bytes = 0;
 	memset(to->nonce, 0, sizeof(to->nonce));
 	to->has_key = false;
@@ -363,15 +363,23 @@ void wire_sync(struct wire *w, void *msg)
 	wire_nested(w, sync_body, msg, BULK_PATH_MAX + 64);
 }
 
-static void wire_ranges(struct wire *w, struct bulk_request *r)
+static void wire_pieces(struct wire *w, struct bulk_request *r)
 {
 	if (w->get && !w->bad) {
-		r->ranges = calloc((size_t)r->nsources + 1, sizeof(*r->ranges));
-		w->bad = w->no_memory = !r->ranges;
+		r->pieces = calloc((size_t)r->nsources + 1, sizeof(*r->pieces));
+		w->bad = w->no_memory = !r->pieces;
 	}
 	for (uint32_t i = 0; !w->bad && i < r->nsources; i++) {
-		wire_number(w, &r->ranges[i].offset);
-		wire_number(w, &r->ranges[i].length);
+		struct bulk_piece *p = &r->pieces[i];
+
+		wire_number(w, &p->range.offset);
+		wire_number(w, &p->range.length);
+		wire_bool(w, &p->dated);
+		if (!p->dated)
+			continue;
+		wire_number(w, &p->size);
+		wire_number(w, &p->mtime_s);
+		wire_number(w, &p->mtime_ns);
 	}
 }
 
@@ -387,7 +395,7 @@ static void request_options(struct wire *w, struct bulk_request *r)
 	if (r->flags & BULK_F_RANGES)
 		wire_bytes(w, r->set.id, sizeof(r->set.id));
 	if ((r->flags & BULK_F_RANGES) && r->op == BULK_GET)
-		wire_ranges(w, r);
+		wire_pieces(w, r);
 }
 
 #define FIELD(member) WIRE_FIELD(struct bulk_request, member, WIRE_ANY)

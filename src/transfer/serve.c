@@ -38,7 +38,7 @@ static int name_files(struct serving *v, struct err *e)
 	for (uint32_t i = 0; many && i < c->nitems; i++)
 		v->items[i] = (struct transfer_item){
 			.path = q->sources[i],
-			.range = q->ranges ? q->ranges[i] : (struct bulk_range){ 0 },
+			.piece = q->pieces ? q->pieces[i] : (struct bulk_piece){ .dated = false },
 		};
 	if (q->op == BULK_PUT)
 		v->items[0].path = q->base ? q->base : "";

@@ -59,7 +59,7 @@ struct transfer_item {
 	enum item_kind kind;
 	const char *path;  /* ITEM_PATH; a trailing "/" counts (destination rule) */
 	uint64_t size;     /* ITEM_ZERO */
-	struct bulk_range range; /* ITEM_PATH, a source: only these bytes; length 0: all */
+	struct bulk_piece piece; /* ITEM_PATH, a source */
 };
 
 /* Called one at a time, from threads of the transfer; must be quick. Any may be NULL. */

@@ -65,7 +65,11 @@ static struct offer an_offer(void)
 static void request_seeds(struct buf *b)
 {
 	char *sources[] = { (char *)"data/", (char *)"file", NULL };
-	struct bulk_range ranges[] = { { 0, 0 }, { 1 << 30, 1 << 30 } };
+	struct bulk_piece pieces[] = {
+		{ .dated = false },
+		{ { 1 << 30, 1 << 30 }, .dated = true, .size = 3u << 30, .mtime_s = 1700000000,
+		  .mtime_ns = 5 },
+	};
 	struct bulk_request put = { .major = BULK_MAJOR, .op = BULK_PUT, .base = (char *)"/in/",
 				    .flags = BULK_F_RECURSIVE | BULK_F_RESUME,
 				    .offer = an_offer() };
@@ -88,11 +92,11 @@ static void request_seeds(struct buf *b)
 	seed_buf("request", "filter", b);
 	filter_clear(&get.filter);
 	get.flags = BULK_F_RANGES;
-	get.ranges = ranges;
+	get.pieces = pieces;
 	memset(&get.set, 3, sizeof(get.set));
 	check(bulk_request_put(b, &get));
 	seed_buf("request", "ranges", b);
-	get.ranges = NULL;
+	get.pieces = NULL;
 	get.flags = 0;
 	get.minor = BULK_MINOR + 1;
 	check(bulk_request_put(b, &get));

@@ -853,7 +853,7 @@ static void test_onward(void **state)
 {
 	static const struct { size_t at, len; } own[] = {
 #define OWN(field) { offsetof(struct bulk_request, field), sizeof(((struct bulk_request *)0)->field) }
-		OWN(sources), OWN(nsources), OWN(ranges), OWN(bench_ns), OWN(bench_bytes),
+		OWN(sources), OWN(nsources), OWN(pieces), OWN(bench_ns), OWN(bench_bytes),
 		OWN(nonce), OWN(has_key), OWN(key),
 		OWN(offer.storage), OWN(offer.no_crc), OWN(offer.cpus), OWN(offer.memory),
 		OWN(offer.locked), OWN(offer.block_max), OWN(offer.channels_max), OWN(offer.nnics),

@@ -540,7 +540,12 @@ static void tap_file_done(void *arg, const struct file_report *f)
 static void tap_file_failed(void *arg, const char *path, int code, const char *text)
 {
 	const struct shard_tap *t = arg;
+	char why[ERR_TEXT];
 
+	if (code == -ESTALE) {
+		snprintf(why, sizeof(why), "%s: " SHARD_CHANGED, printable(path));
+		text = why;
+	}
 	if (t->to.file_failed)
 		t->to.file_failed(t->to.arg, path, code, text);
 }

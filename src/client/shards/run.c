@@ -29,7 +29,7 @@ struct run {
 	size_t n, room, bytes;
 	struct running *by_key;
 	struct shard_tap tap;
-	uint64_t files, moved, failed, changed;
+	uint64_t files, moved, failed;
 	unsigned shard;            /* from 1 */
 	int broken;                /* a negative errno of the results */
 };
@@ -70,13 +70,6 @@ static void run_file_done(void *arg, const struct file_report *f)
 		r->tap.to.file_done(r->tap.to.arg, f);
 	if (!m || m->over)
 		return;
-	if (f->mtime_s != m->it.mtime_s || f->mtime_ns != m->it.mtime_ns ||
-	    (!f->range.length && f->bytes != m->it.size)) {
-		log_error("%s: has changed since the plan", printable(m->it.path));
-		r->changed++;
-		result_failed(r, m, "has changed since the plan");
-		return;
-	}
 	m->over = true;
 	r->files += !f->range.length;
 	r->moved += f->bytes;
@@ -149,16 +142,18 @@ static int batch_items(struct batch *t)
 	t->left = 0;
 	for (size_t i = 0; i < r->n; i++) {
 		const struct shard_item *it = &r->items[i].it;
+		const struct bulk_piece piece = { it->range, true, it->size, it->mtime_s,
+						  it->mtime_ns };
 		int rc;
 
 		if (r->items[i].over)
 			continue;
 		if (r->p.get) {
-			q->ranges[t->left] = it->range;
+			q->pieces[t->left] = piece;
 			rc = bulk_add_sources(q, (char *const *)&it->path, 1);
 		} else {
 			rc = names_add(&t->paths, name_below(r->p.source, it->path));
-			t->items[t->left].range = it->range;
+			t->items[t->left].piece = piece;
 			t->targets[t->left] = it->path;
 		}
 		if (rc)
@@ -210,10 +205,10 @@ static enum exit_status run_batch(struct run *r, struct server *s, struct root *
 		    (r->p.get ? BULK_F_SUMS : 0);
 	snprintf(q->sum, sizeof(q->sum), "CRC32C");
 	q->set = r->p.set;
-	q->ranges = calloc(r->n + 1, sizeof(*q->ranges));
+	q->pieces = calloc(r->n + 1, sizeof(*q->pieces));
 	t.items = calloc(r->n + 1, sizeof(*t.items));
 	t.targets = calloc(r->n + 1, sizeof(*t.targets));
-	if (!e.code && (!t.items || !t.targets || !q->base || !q->ranges))
+	if (!e.code && (!t.items || !t.targets || !q->base || !q->pieces))
 		err_nomem(&e);
 	t.b.c.items = t.items;
 	t.b.c.targets = r->p.get ? NULL : t.targets;
@@ -315,7 +310,7 @@ static enum exit_status run_all(struct job *j, struct run *r, struct server *s, 
 	}
 	if (rc < 0)
 		status = failed(e, true);
-	if (r->failed || r->changed)
+	if (r->failed)
 		status = exit_worse(status, EXIT_SOME_FAILED);
 	gethostname(host, sizeof(host) - 1);
 	if (status <= EXIT_SOME_FAILED)

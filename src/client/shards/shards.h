@@ -124,12 +124,14 @@ void shard_results_clear(struct shard_results *r);
 
 /* ---- events ---- */
 
-/* Let file_done be called in place of that of the events to, which get all other calls. */
+/* Let file_done be called in place of that of the events to, which get all other calls. A source
+ * that has another size or time than its item (-ESTALE) fails with SHARD_CHANGED. */
 struct shard_tap {
 	struct transfer_events to;
 	void (*file_done)(void *arg, const struct file_report *f);
 	void *arg;
 };
+#define SHARD_CHANGED "has changed since the plan"
 /* t must outlive the transfer. */
 struct transfer_events shard_events(struct shard_tap *t);
 

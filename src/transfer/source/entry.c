@@ -198,7 +198,7 @@ static bool links_full(struct walk *w)
 
 static bool is_linked(struct walk *w, const struct meta *m)
 {
-	return m->nlink > 1 && !w->range.length && (w->s->x.c->request.flags & BULK_F_HARDLINKS);
+	return m->nlink > 1 && !w->piece.range.length && (w->s->x.c->request.flags & BULK_F_HARDLINKS);
 }
 
 /* True: an earlier attempt of the same command has committed f. */
@@ -315,7 +315,7 @@ static int walk_describe(struct walk *w, struct bulk_entry *e, struct sfile *f,
 	int r = 0;
 
 	*data = m->size;
-	f->only = w->range;
+	f->only = w->piece.range;
 	if (holes || f->only.length)
 		r = describe_data(w, e, f, holes, data, wire);
 	if (!r && (w->s->x.c->request.flags & BULK_F_XATTRS)) {

@@ -271,6 +271,7 @@ static void last_name(const char *path, char name[256])
 static int walk_path(struct walk *w, const char *named)
 {
 	char *path CLEANUP_FREE = setup_below(w->s->x.c->cwd, named);
+	const struct bulk_piece *want = &w->piece;
 	char name[256];
 	struct stat st;
 	struct meta m;
@@ -293,8 +294,13 @@ static int walk_path(struct walk *w, const char *named)
 		return r < 0 ? r : 0;
 	w->top_flags = w->depth ? 0 : ENTRY_F_TOP;
 
-	if (w->range.length && (m.type != FT_FILE || w->range.offset > m.size ||
-				w->range.length > m.size - w->range.offset)) {
+	if (want->dated && (m.type != FT_FILE || m.size != want->size ||
+			    m.mtime_s != want->mtime_s || m.mtime_ns != want->mtime_ns)) {
+		walk_failed(w, path, -ESTALE, "has another size or time than expected");
+		return 0;
+	}
+	if (want->range.length && (m.type != FT_FILE || want->range.offset > m.size ||
+				   want->range.length > m.size - want->range.offset)) {
 		walk_failed(w, path, -ERANGE, "it has no bytes in the wanted range");
 		return 0;
 	}
@@ -480,7 +486,7 @@ void *source_walk(void *arg)
 	for (uint32_t i = 0; i < s->x.c->nitems && !r && !xfer_failed(&s->x); i++) {
 		const struct transfer_item *it = &s->x.c->items[i];
 
-		w.range = it->range;
+		w.piece = it->piece;
 		if (it->kind != ITEM_PATH)
 			r = walk_stream(&w, it);
 		else if (s->x.c->targets)

@@ -34,7 +34,7 @@ struct walk {
 	char *rel;                     /* with a filter or digests: the last path that was asked about */
 	size_t rel_len, rel_room;      /* length of the present directory in it */
 	uint64_t dev;                  /* filesystem of the named source */
-	struct bulk_range range;       /* of the named source, a file; length 0: all of it */
+	struct bulk_piece piece;       /* of the named source */
 };
 
 /* ---- entries (entry.c) ---- */

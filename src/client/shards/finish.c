@@ -26,6 +26,7 @@ static int finish_open(struct finish *f, struct err *e)
 {
 	int rc = 0;
 
+	shard_raise_files();
 	f->results = calloc(f->p.n + 1, sizeof(*f->results));
 	if (!f->results)
 		return err_nomem(e);
@@ -175,10 +176,9 @@ static int finish_lost(struct finish *f, const struct shard_item *it, const stru
 }
 
 /* Join it; or, if ranges are missing, remove its part: finish_sync() copies the file. */
-static int finish_join(struct finish *f, struct server *s, const char *base,
-		       struct shard_item *it, struct err *e)
+static int finish_join(struct finish *f, struct server *s, struct shard_item *it, struct err *e)
 {
-	CLEANUP_FREE char *path = name_below(base, it->path);
+	CLEANUP_FREE char *path = name_below(f->p.destination, it->path);
 	struct part_range *v CLEANUP_FREE = NULL;
 	char hex[16];
 	uint32_t sum;
@@ -215,18 +215,14 @@ static int finish_join_all(struct finish *f, struct server *s, uint64_t *bad, st
 {
 	CLEANUP_FREE char *file = shard_path(&f->p, 0, false);
 	FILE *in = file ? fopen(file, "re") : NULL;
-	struct url place = { 0 };
 	struct shard_item it;
 	int rc = in ? 0 : err_path(e, file ? -errno : -ENOMEM, file ? file : f->p.dir, CANNOT_READ);
 
-	if (!rc && !f->p.get)
-		rc = url_of_rftpd(f->p.destination, &place, e);
 	while (!rc && (rc = shard_item_read(in, file, &it, e)) > 0) {
 		struct err why = ERR_INIT;
 
 		if (!is_joined(f, &it))
-			rc = finish_join(f, s, f->p.get ? f->p.destination : server_path(&place),
-					 &it, &why);
+			rc = finish_join(f, s, &it, &why);
 		else
 			rc = 0;
 		shard_item_clear(&it);
@@ -244,7 +240,6 @@ static int finish_join_all(struct finish *f, struct server *s, uint64_t *bad, st
 		log_error("%s: the ranges of %llu file%s must be copied again (rftp %s "
 			  "--shard-list of each list does it)", printable(f->p.dir), (unsigned long long)f->lost,
 			  plural(f->lost), f->p.get ? "get" : "put");
-	url_clear(&place);
 	if (in)
 		fclose(in);
 	return rc;

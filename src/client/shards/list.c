@@ -2,11 +2,13 @@
 /* The files of a plan: plan.json, lists, results. */
 #include "client/shards/shards.h"
 
+#include "client/bulk.h"
 #include "client/names.h"
 #include "crypto/crypto.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define PLAN_VERSION 1
@@ -16,8 +18,7 @@
 void shard_plan_clear(struct shard_plan *p)
 {
 	free(p->dir);
-	for (int i = 0; i < 2; i++)
-		free(p->own[i]);
+	free(p->own);
 	json_decref(p->json);
 	memset(p, 0, sizeof(*p));
 }
@@ -79,6 +80,9 @@ static bool hosts_in(const char *word, const char **at, const char **end)
 {
 	const char *scheme = strstr(word, "://"), *host = scheme ? scheme + 3 : word, *user;
 	size_t n = strcspn(host, scheme ? "/" : "/:");
+
+	if (!scheme && host[n] != ':')
+		return false;
 
 	user = memrchr(host, '@', n);
 	if (user) {
@@ -152,19 +156,14 @@ char *shard_server(const char *word, unsigned i, unsigned *n, struct err *e)
 int shard_plan_use(struct shard_plan *p, unsigned i, struct err *e)
 {
 	json_t *words = json_object_get(p->json, "words");
-	const char *place = json_string_value(json_object_get(p->json,
-							      p->get ? "source" : "destination"));
 	const char *word = json_string_value(json_array_get(words, p->get ? 0 : 1));
 	unsigned n;
 
-	for (int k = 0; k < 2; k++)
-		free(steal_ptr(&p->own[k]));
-	p->own[0] = shard_server(word, i, &n, e);
-	p->own[1] = p->own[0] ? shard_server(place, i, &n, e) : NULL;
-	if (!p->own[1])
+	free(p->own);
+	p->own = shard_server(word, i, &n, e);
+	if (!p->own)
 		return e->code;
-	p->words[p->get ? 0 : 1] = p->own[0];
-	*(p->get ? &p->source : &p->destination) = p->own[1];
+	p->words[p->get ? 0 : 1] = p->own;
 	return (int)n;
 }
 
@@ -238,6 +237,15 @@ struct server *shard_plan_connect(struct shard_plan *p, struct job *j, struct op
 	return NULL;
 }
 
+void shard_raise_files(void)
+{
+	struct rlimit files = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 /* ---- options ---- */
 
 void shard_options(struct options *o)
@@ -255,7 +263,7 @@ void shard_options(struct options *o)
 
 FILE *shard_new_file(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644 & ~bulk_umask());
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 
 	if (!f && fd >= 0)
@@ -392,9 +400,12 @@ static int end_torn_line(FILE *results)
 FILE *shard_results_open(const struct shard_plan *p, unsigned i, struct err *e)
 {
 	CLEANUP_FREE char *file = shard_path(p, i, true);
-	FILE *results = file ? fopen(file, "a+e") : NULL;
+	int fd = file ? open(file, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC,
+			     0644 & ~bulk_umask()) : -1;
+	FILE *results = fd < 0 ? NULL : fdopen(fd, "a+");
 
 	if (!results) {
+		cleanup_close(&fd);
 		err_path(e, file ? -errno : -ENOMEM, file ? file : p->dir, CANNOT_WRITE);
 		return NULL;
 	}
@@ -425,7 +436,6 @@ int shard_result_write(FILE *results, json_t *o, const struct shard_item *it)
 	return fputs(line, results) < 0 ? -EIO : 0;
 }
 
-/* The bytes stay lost: nothing reads them for an item that is lost. */
 static void results_remove(struct shard_results *r, const struct shard_key *key)
 {
 	size_t n = 0;
@@ -462,6 +472,7 @@ static int result_parse(struct shard_results *r, unsigned shard, const char *lin
 	key = shard_key(path, &range);
 	if (lost) {
 		results_remove(r, &key);
+		r->bytes -= range.length;
 		return 0;
 	}
 	if (!array_has_room(r->v, r->n, r->room))

@@ -8,8 +8,8 @@
 #include "client/names.h"
 #include "crypto/crypto.h"
 
+#include <dirent.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define RANGE_LEAST (1ull << 30)  /* bytes: files are not cut into smaller ranges */
@@ -25,7 +25,9 @@ struct planning {
 	struct job *j;
 	struct shard_plan p;       /* id and n are set at the end */
 	char *words[2], *source, *destination, *prefix; /* prefix: of the paths in reports */
+	bool file;                 /* the source is a single file */
 	char *dir;                 /* --out */
+	bool made;                 /* dir did not exist */
 	FILE *spool;               /* items, not sorted */
 	uint64_t files, bytes, cost, split;
 	uint64_t file_cost;
@@ -51,41 +53,41 @@ static char *absolute_path(const char *word)
 	return *word == '/' ? strdup(word) : here ? name_below(here, word) : NULL;
 }
 
-/* The directory that a tree called source becomes: the destination rule of put and get. */
+/* The directory that source becomes: the destination rule of put and get. */
 static char *destination_of(const char *source, const char *destination, bool file)
 {
-	CLEANUP_FREE char *name = name_trimmed(name_last(source));
 	CLEANUP_FREE char *trimmed = name_trimmed(source);
+	const char *slash = destination[strlen(destination) - 1] == '/' ? "" : "/";
 	char *out;
 
-	free(name);
-	name = trimmed ? strdup(name_last(trimmed)) : NULL;
-	if (!name)
+	if (!trimmed)
 		return NULL;
 	if (file || names_directory(source) || !names_directory(destination))
-		return asprintf(&out, "%s%s", destination,
-				names_directory(destination) ? "" : "/") < 0 ? NULL : out;
-	return asprintf(&out, "%s%s%s/", destination,
-			destination[strlen(destination) - 1] == '/' ? "" : "/", name) < 0 ?
-	       NULL : out;
+		return asprintf(&out, "%s%s", destination, slash) < 0 ? NULL : out;
+	return asprintf(&out, "%s%s%s/", destination, slash, name_last(trimmed)) < 0 ? NULL : out;
 }
 
 /* Set source, destination and prefix. A single file keeps its name. */
-static int planning_places(struct planning *g, bool file, struct err *e)
+static int planning_places(struct planning *g, const struct url *url, struct err *e)
 {
-	const char *from = g->words[0], *to = g->words[1];
+	const char *from = g->p.get ? server_path(url) : g->words[0];
+	const char *to = g->p.get ? g->words[1] : server_path(url);
 	CLEANUP_FREE char *whole = name_trimmed(from);
 
-	if (file && !names_directory(to))
+	if (g->file && !names_directory(to))
 		return err_set(e, -EINVAL, "a single file needs a directory as its destination: "
-			       "write %s/", printable(to));
+			       "write %s/", printable(g->words[1]));
 	if (!whole)
 		return err_nomem(e);
-	g->source = file ? strndup(whole, (size_t)(name_last(whole) - whole)) : strdup(whole);
-	g->destination = destination_of(from, to, file);
+	g->source = g->file ? strndup(whole, (size_t)(name_last(whole) - whole)) : strdup(whole);
+	g->destination = destination_of(from, to, g->file);
+	if (g->source && !*g->source) { /* a name in the directory of the login */
+		free(g->source);
+		g->source = strdup(".");
+	}
 	if (!g->source || !g->destination)
 		return err_nomem(e);
-	g->prefix = strdup(g->p.get ? g->destination : file ? g->source : whole);
+	g->prefix = strdup(g->p.get ? g->destination : g->file ? g->source : whole);
 	return g->prefix ? 0 : err_nomem(e);
 }
 
@@ -98,8 +100,27 @@ static bool is_server(const char *word, struct err *e)
 	return first && word_is_remote(first);
 }
 
+/* Is path, on the server, a file, or a link to one? */
+static bool is_file_there(const struct planning *g, const char *path)
+{
+	struct ftp_client *c = g->server->client;
+	struct ftp_facts f = { 0 };
+	struct err e = ERR_INIT;
+	char *inside;
+	bool dir, there;
+
+	if (names_directory(path) || asprintf(&inside, "%s/.", path) < 0)
+		return false;
+	dir = ftp_stat(c, inside, &f, &e) >= 0;
+	free(inside);
+	ftp_facts_clear(&f);
+	there = !dir && ftp_stat(c, path, &f, &e) >= 0;
+	ftp_facts_clear(&f);
+	return there;
+}
+
 /* Set the words, and connect to the server. */
-static int planning_words(struct planning *g, struct url *server, bool *file, struct err *e)
+static int planning_words(struct planning *g, struct url *server, struct err *e)
 {
 	const struct job *j = g->j;
 	bool from = is_server(j->words[0], e), to = is_server(j->words[1], e);
@@ -116,7 +137,7 @@ static int planning_words(struct planning *g, struct url *server, bool *file, st
 		g->words[i] = (i == 0) == from ? strdup(j->words[i]) : absolute_path(j->words[i]);
 	if (!g->words[0] || !g->words[1])
 		return err_nomem(e);
-	*file = !from && !stat(g->words[0], &st) && S_ISREG(st.st_mode);
+	g->file = !from && !stat(g->words[0], &st) && S_ISREG(st.st_mode);
 	for (unsigned i = 0; i < n; i++) {
 		CLEANUP_FREE char *word = shard_server(g->words[from ? 0 : 1], i, &n, e);
 		struct err why = ERR_INIT;
@@ -125,8 +146,12 @@ static int planning_words(struct planning *g, struct url *server, bool *file, st
 		if (!word || url_of_rftpd(word, server, e))
 			return e->code;
 		g->server = server_take(j, server, e);
-		if (!g->server || !server_connect(g->server, &why))
-			return g->server ? 0 : e->code;
+		if (!g->server)
+			return e->code;
+		if (!server_connect(g->server, &why)) {
+			g->file |= from && is_file_there(g, server_path(server));
+			return 0;
+		}
 		if (i + 1 == n)
 			return err_set(e, why.code, "%s", why.text);
 		log_warn(SHARD_LEFT_OUT, why.text);
@@ -379,6 +404,14 @@ static int planning_cut(struct planning *g, char id[33], struct err *e)
 
 /* ---- plan.json ---- */
 
+/* The value of s as the transfers need it, on other hosts and in other directories; malloc'd. */
+static char *planning_value(const struct setting *s)
+{
+	bool file = s->def->arg && !strcmp(s->def->arg, "FILE") && strcmp(s->value, "-");
+
+	return file ? absolute_path(s->value) : strdup(s->value);
+}
+
 /* The options of the command line that transfers and finish-shards need, as words. */
 static json_t *planning_options(const struct planning *g)
 {
@@ -388,6 +421,7 @@ static json_t *planning_options(const struct planning *g)
 
 	for (int i = 0; list && i < g->j->args->nsettings; i++) {
 		const struct setting *s = &g->j->args->settings[i];
+		CLEANUP_FREE char *value = s->value ? planning_value(s) : NULL;
 		char *word = NULL;
 		bool skip = false;
 
@@ -395,8 +429,9 @@ static json_t *planning_options(const struct planning *g)
 			skip |= !strcmp(own[k], s->def->name);
 		if (skip)
 			continue;
-		if (asprintf(&word, "--%s%s%s", s->def->name, s->value ? "=" : "",
-			     s->value ? s->value : "") < 0 ||
+		if ((s->value && !value) ||
+		    asprintf(&word, "--%s%s%s", s->def->name, value ? "=" : "",
+			     value ? value : "") < 0 ||
 		    json_array_append_new(list, json_string(word))) {
 			json_decref(list);
 			list = NULL;
@@ -472,13 +507,77 @@ static void planning_say(const struct planning *g)
 
 /* ---- the command ---- */
 
+/* Is path the directory dir, or below it? */
+static bool is_below(const char *path, const char *dir)
+{
+	CLEANUP_FREE char *real = realpath(dir, NULL);
+	size_t n = real ? strlen(real) : 0;
+
+	return real && !strncmp(path, real, n) && (!path[n] || path[n] == '/' || real[n - 1] == '/');
+}
+
+static bool is_empty_directory(const char *path)
+{
+	DIR *d = opendir(path);
+	const struct dirent *de;
+	int n = 0;
+
+	while (d && (de = readdir(d)))
+		n += strcmp(de->d_name, ".") && strcmp(de->d_name, "..");
+	if (d)
+		closedir(d);
+	return d && !n;
+}
+
+/* Make the directory of the plan, and its first file. */
+static int planning_directory(struct planning *g, struct err *e)
+{
+	CLEANUP_FREE char *spool = in_dir(g, SHARD_UNSORTED), *real = NULL;
+
+	g->made = !mkdir(g->dir, 0777 & ~bulk_umask());
+	if (!g->made && errno != EEXIST)
+		return err_path(e, -errno, g->dir, CANNOT_MAKE_DIR);
+	real = realpath(g->dir, NULL);
+	if (real && !g->file && is_below(real, g->words[g->p.get ? 1 : 0])) {
+		if (g->made)
+			rmdir(g->dir);
+		return err_set(e, -EINVAL, "--out %s: the plan must be outside of the data",
+			       printable(g->dir));
+	}
+	if (!g->made && !is_empty_directory(g->dir))
+		return err_set(e, -ENOTEMPTY, "%s: not an empty directory", printable(g->dir));
+	g->spool = spool ? shard_new_file(spool) : NULL;
+	return g->spool ? 0 : err_path(e, -errno, g->dir, CANNOT_WRITE);
+}
+
+/* Remove what a plan that has failed has made. */
+static void planning_remove(struct planning *g)
+{
+	static const char *const names[] = {
+		SHARD_UNSORTED, SHARD_SORTED, "split.jsonl", "plan.json.new", "plan.json",
+	};
+	struct shard_plan at = { .dir = g->dir };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) + g->n; i++) {
+		size_t list = i + 1 - sizeof(names) / sizeof(names[0]);
+		CLEANUP_FREE char *path = i < sizeof(names) / sizeof(names[0]) ?
+					  in_dir(g, names[i]) :
+					  shard_path(&at, (unsigned)list, false);
+
+		if (path)
+			unlink(path);
+	}
+	if (g->made)
+		rmdir(g->dir);
+}
+
 static int planning_begin(struct planning *g, struct err *e)
 {
 	const struct options *o = &g->j->o;
-	struct rlimit files = { 0 };
 	const char *why;
-	CLEANUP_FREE char *spool = NULL;
 
+	if (o->files_from)
+		return err_set(e, -EINVAL, "--files-from: a plan is made of a whole tree");
 	if (!o->shards || !o->out)
 		return err_set(e, -EINVAL, "--shards N and --out DIR are needed");
 	if (o->inplace)
@@ -494,22 +593,14 @@ static int planning_begin(struct planning *g, struct err *e)
 	why = sync_refuses(g->j);
 	if (why)
 		return err_set(e, -EINVAL, "%s", why);
-	getrlimit(RLIMIT_NOFILE, &files);
-	files.rlim_cur = files.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &files);
+	shard_raise_files();
 	g->n = o->shards;
 	g->file_cost = o->file_cost ? o->file_cost : FILE_COST;
 	g->dir = strdup(o->out);
 	g->shards = calloc(g->n, sizeof(*g->shards));
 	if (!g->dir || !g->shards)
 		return err_nomem(e);
-	if (mkdir(g->dir, 0755) && errno != EEXIST)
-		return err_path(e, -errno, g->dir, CANNOT_MAKE_DIR);
-	if (rmdir(g->dir) || mkdir(g->dir, 0755))
-		return err_set(e, -ENOTEMPTY, "%s: not an empty directory", printable(g->dir));
-	spool = in_dir(g, SHARD_UNSORTED);
-	g->spool = spool ? shard_new_file(spool) : NULL;
-	return g->spool ? 0 : err_path(e, -errno, g->dir, CANNOT_WRITE);
+	return planning_directory(g, e);
 }
 
 enum exit_status rftp_plan_shards(struct job *j)
@@ -519,11 +610,10 @@ enum exit_status rftp_plan_shards(struct job *j)
 	struct url server = { 0 };
 	struct err e = ERR_INIT;
 	char id[33] = "";
-	bool file = false;
-	int rc = planning_words(&g, &server, &file, &e);
+	int rc = planning_words(&g, &server, &e);
 
 	if (!rc)
-		rc = planning_places(&g, file, &e);
+		rc = planning_places(&g, &server, &e);
 	if (!rc)
 		rc = planning_begin(&g, &e);
 	if (rc) {
@@ -544,8 +634,12 @@ enum exit_status rftp_plan_shards(struct job *j)
 			rc = planning_write(&g, id, &e);
 		if (rc)
 			status = failed(&e, false);
+		else if (status == EXIT_SOME_FAILED && !g.files)
+			rc = -ENOENT; /* it is reported */
 		else if (status <= EXIT_SOME_FAILED)
 			planning_say(&g);
+		if (rc || status > EXIT_SOME_FAILED)
+			planning_remove(&g);
 	}
 	if (g.spool)
 		fclose(g.spool);

@@ -186,7 +186,7 @@ static int batch_once(void *batch, unsigned attempt, struct transfer_result *res
 }
 
 static enum exit_status run_batch(struct run *r, struct server *s, struct root *root,
-				  struct report *report, const char *base)
+				  struct report *report)
 {
 	struct batch t = { .r = r };
 	struct bulk_request *q = &t.b.c.request;
@@ -200,7 +200,7 @@ static enum exit_status run_batch(struct run *r, struct server *s, struct root *
 	r->tap = (struct shard_tap){ t.b.c.events, run_file_done, r };
 	t.b.c.events = shard_events(&r->tap);
 	t.b.c.root = root;
-	q->base = strdup(base);
+	q->base = strdup(r->p.get ? r->p.source : r->p.destination);
 	q->flags |= BULK_F_INTO | BULK_F_MKDIRS | BULK_F_SEVERAL | BULK_F_RANGES |
 		    (r->p.get ? BULK_F_SUMS : 0);
 	snprintf(q->sum, sizeof(q->sum), "CRC32C");
@@ -294,16 +294,13 @@ static enum exit_status run_all(struct job *j, struct run *r, struct server *s, 
 	struct root *root = root_new("/", false, e);
 	struct report *report = root ? report_new(&j->o) : NULL;
 	enum exit_status status = EXIT_DONE;
-	struct url place = { 0 };
 	uint64_t began = now_ns();
 	char host[256] = "";
 	int rc = report ? 0 : e->code ? e->code : err_nomem(e);
 
-	if (!rc)
-		rc = url_of_rftpd(r->p.get ? r->p.source : r->p.destination, &place, e);
 	shard_options(&s->o);
 	while (!rc && status <= EXIT_SOME_FAILED && (rc = run_next(r, e)) > 0) {
-		status = exit_worse(status, run_batch(r, s, root, report, server_path(&place)));
+		status = exit_worse(status, run_batch(r, s, root, report));
 		rc = fflush(r->results) || fdatasync(fileno(r->results)) ? -errno : r->broken;
 		if (rc)
 			err_sys(e, rc, "results of %s", printable(r->list_name));
@@ -323,7 +320,6 @@ static enum exit_status run_all(struct job *j, struct run *r, struct server *s, 
 						json_name(host)));
 	if (report)
 		status = report_end(report, status);
-	url_clear(&place);
 	root_free(root);
 	server_give(j, s);
 	return status;

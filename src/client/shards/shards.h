@@ -29,9 +29,9 @@ struct shard_plan {
 	struct bulk_set set;       /* the same */
 	const char *words[2];      /* source and destination as they were typed, but a local path is
 				    * absolute */
-	const char *source, *destination; /* the directories that the paths of items begin at */
+	const char *source, *destination; /* paths of the directories that items are in */
 	unsigned n;                /* of lists */
-	char *own[2];              /* for shard_plan_use() */
+	char *own;                 /* for shard_plan_use() */
 };
 
 /* 0, and shard_plan_clear() frees p; or a negative errno with text. */
@@ -43,7 +43,7 @@ void shard_plan_clear(struct shard_plan *p);
 char *shard_server(const char *word, unsigned i, unsigned *n, struct err *e);
 #define SHARD_NO_LIST "%s: not a list of plan-shards"
 #define SHARD_LEFT_OUT "%s: this server is left out"
-/* Let words, source and destination name the server for turn i. Returns the number of servers, or a
+/* Let words name the server for turn i. Returns the number of servers, or a
  * negative errno with text. */
 int shard_plan_use(struct shard_plan *p, unsigned i, struct err *e);
 /* Connect to the server for turn i; one that does not answer is left out, with a warning. j's
@@ -54,6 +54,8 @@ struct server *shard_plan_connect(struct shard_plan *p, struct job *j, struct op
 /* The file of list i, from 1; 0: of split.jsonl; result: of its results. malloc'd; NULL: out of
  * memory. */
 char *shard_path(const struct shard_plan *p, unsigned i, bool result);
+/* Raise the limit of open files: a plan may have many lists. */
+void shard_raise_files(void);
 /* Take away the options that only plan-shards and finish-shards use. */
 void shard_options(struct options *o);
 

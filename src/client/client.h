@@ -27,6 +27,8 @@ bool exit_is_damaged(int code);
 enum exit_status exit_worse(enum exit_status a, enum exit_status b);
 
 /* A running command. */
+struct shard_tap;
+
 struct job {
 	const struct command *cmd;
 	const struct option_args *args;
@@ -37,6 +39,7 @@ struct job {
 				    * their paths */
 	const char *name;          /* the element of typed for the current word; NULL: none */
 	void *arg;                 /* for the functions that each_url() calls */
+	struct shard_tap *tap;     /* rftp sync of finish-shards: gets the files; NULL: none */
 	struct servers *servers;   /* the connections to keep after the command; NULL: close them */
 };
 

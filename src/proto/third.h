@@ -147,8 +147,8 @@ struct file_report {
 	uint64_t bytes;
 	bool plain;              /* a file; not a directory, a link or a further name of a file */
 	struct bulk_range range; /* only this range was copied; length 0: the whole file */
-	/* Of a copied file, if digests were requested; NULL: there is none. */
-	const char *sum;         /* hex */
+	/* If digests were requested; NULL: there is none. */
+	const char *sum;         /* hex, of a copied file */
 	const char *rel;         /* the path below the destination; at a source as if all sources
 				  * were put into it */
 	int64_t mtime_s;

@@ -177,6 +177,94 @@ check "it is as it was: the lists" copies put c
 finish_shards c
 check "and finish-shards end well" status_is 0
 check "the trees are equal" same_trees "$src" "$tmp/root/to"
+check "a file that has changed leaves no part" no_parts "$tmp/root/to"
+
+# A source that changes after the lists.
+plan l -a "$src/" "$url/to/" --shards 2
+check "the lists" copies put l
+echo changed >"$src/d/f9" && echo new >"$src/d/new"
+finish_shards l --manifest "$tmp/ml"
+check "a change after the lists" status_is 1
+check "is named" test "$(grep -c 'copied by finish-shards: it is new, or has changed since the plan' "$tmp/err")" = 2
+for name in d/f2 d/other; do grep -q "  $name\$" "$tmp/ml" || mv "$tmp/root/to/$name" "$tmp/kept"; done
+run rftp verify -q --alg CRC32C "$tmp/ml" "$tmp/root/to"
+check "the manifest is that of the new files" status_is 0
+finish_shards l
+check "then all is done" status_is 0
+rm "$src/d/f9" "$src/d/new" && cp -a "$tmp/f9" "$src/d/f9"
+
+# ---- options of a plan ----
+
+for option in --overwrite --checksum; do
+	rm -rf "$tmp/root/to" && plan v -a $option "$src/" "$url/to/" --shards 2
+	check "$option: the lists" copies put v
+	finish_shards v
+	check "finish-shards copies nothing again" test "$status:$(wc -l <"$tmp/v/split.result.jsonl")" = 0:3
+done
+for option in --update --skip-existing; do
+	rm -rf "$tmp/root/to" && plan v -a $option "$src/" "$url/to/" --shards 2
+	mkdir -p "$tmp/root/to/d" && echo mine >"$tmp/root/to/d/f7"
+	check "$option: the lists" copies put v
+	finish_shards v --manifest "$tmp/mv"
+	check "finish-shards" status_is 0
+	check "a file that came after the plan stays" test "$(cat "$tmp/root/to/d/f7")" = mine
+	check "and is not in the manifest" not grep -q 'd/f7$' "$tmp/mv"
+done
+run rftp put --dry-run --shard-list "$tmp/v/shard-0001.jsonl"
+check "an option of the plan with --shard-list" fails_with 2 'dry-run is an option of plan-shards'
+echo '- f1*' >"$tmp/rules"
+rm -rf "$tmp/root/to" "$tmp/x"
+(cd "$tmp" && exec rftp plan-shards -q --filter-from rules -a src/ "$url/to/" --shards 1 --out x)
+finish_shards x --incomplete
+check "a file of an option is found from another directory" status_is 0
+
+# ---- the files of a plan ----
+
+for mask in 022 077; do
+	rm -rf "$tmp/root/to" "$tmp/x"
+	(umask $mask && exec rftp plan-shards -q -a "$src/d/deep" "$url/to" --shards 1 --out "$tmp/x")
+	(umask $mask && exec rftp put -q --shard-list "$tmp/x/shard-0001.jsonl")
+	check "umask $mask: no one else writes to a plan" test -z "$(find "$tmp/x" -perm /022)"
+	check "umask $mask: is kept" test "$(stat -c %a "$tmp/x" "$tmp/x/plan.json" "$tmp/x/shard-0001.result.jsonl" | xargs)" = \
+		"$([ $mask = 077 ] && echo 700 600 600 || echo 755 644 644)"
+done
+rm -rf "$tmp/x" && mkdir -m 2770 "$tmp/x"
+run rftp plan-shards -q "$tmp/missing" "$url/to" --shards 1 --out "$tmp/x"
+check "a plan that fails leaves nothing" test "$status:$(ls -A "$tmp/x")" = 1:
+run rftp plan-shards -q "$src/d/deep" "$url/to" --shards 1 --out "$tmp/x"
+check "a directory that exists keeps its mode" test "$status:$(stat -c %a "$tmp/x")" = 0:2770
+run rftp plan-shards -q "$src/d" "$url/to" --shards 1 --out "$src/d/x"
+check "a plan within its data is refused" fails_with 2 'must be outside'
+check "and leaves nothing" test ! -e "$src/d/x"
+
+# ---- names in URLs ----
+
+# whole SOURCE DESTINATION: the lists and finish-shards use the same places
+whole() {
+	local command=put
+	[[ $1 == rftp:* ]] && command=get
+	plan x -a "$1" "$2" --shards 2
+	[ "$status" = 0 ] && copies "$command" x && finish_shards x && [ "$status" = 0 ] &&
+		not grep -q 'copied by finish' "$tmp/err"
+}
+rm -rf "$tmp/root/to"
+mkdir "$tmp/50%41" && echo 1 >"$tmp/50%41/a b"
+check "a name with a percent sign" whole "$tmp/50%41" "$url/in%20it/"
+check "arrives" test "$(find "$tmp/root" -name 'a b')" = "$tmp/root/in it/50%41/a b"
+check "get from an encoded URL" whole "$url/in%20it/50%2541" "$tmp/here/"
+check "arrives" test "$(cat "$tmp/here/50%41/a b")" = 1
+check "get of a file" whole "$url/in%20it/50%2541/a%20b" "$tmp/here/"
+check "arrives" test "$(cat "$tmp/here/a b")" = 1
+ln -s "50%41/a b" "$tmp/root/in it/link"
+check "of a link to a file" whole "$url/in%20it/link" "$tmp/here/"
+check "arrives" test "$(cat "$tmp/here/link")" = 1
+plan x -a "$url/in%20it/50%2541/a%20b" "$tmp/here/name" --shards 2
+check "get of a file to a name" fails_with 2 'needs a directory'
+check "a URL without a path" whole "$tmp/50%41" "$url"
+check "arrives" test "$(cat "$tmp/root/50%41/a b")" = 1
+check "a local name like a list of hosts" whole "$url/in%20it/50%2541/" "$tmp/here/o[2-1]/"
+check "arrives" test "$(cat "$tmp/here/o[2-1]/a b")" = 1
+rm -rf "$tmp/root/50%41" "$tmp/root/in it" "$tmp/here"
 
 # ---- few files, no files ----
 
@@ -273,11 +361,14 @@ check "no parts are left" no_parts "$tmp/root/to"
 # Not all ranges are there: this host copies the file.
 rm -rf "$tmp/root/to" && plan i "$src/big" "$url/to/" --shards 2
 run rftp put -q --shard-list "$tmp/i/shard-0002.jsonl"
-finish_shards i --incomplete --manifest "$tmp/mi"
-check "finish-shards --incomplete" status_is 1
-check "it names the missing item" grep -q 'big: is not copied .shard 1' "$tmp/err"
+run rftp finish-shards "$tmp/i" --incomplete --manifest "$tmp/mi"
+check "finish-shards --incomplete" status_is 0
+check "it names the missing item" grep -q 'big: bytes 0+[0-9]* are not copied .shard 1' "$tmp/err"
 check "it copies the file" same "$src/big" "$tmp/root/to/big"
 check "the part is given up" no_parts "$tmp/root/to"
+check "the manifest has it" grep -q '  big$' "$tmp/mi"
+finish_shards i
+check "then nothing is missing" status_is 0
 
 # A connection that is cut: items that are done are not written again.
 rm -rf "$tmp/root/to" && plan q "$src/big" "$url/to/" --shards 3
@@ -309,6 +400,12 @@ check "of too many ranges" grep -q ' 501' <(join "513 0 0 $set $(printf '1:00000
 check "of nothing" grep -q ' 550' <(join "5 0 0 $set 5:00000000 to/x")
 check "of a path that leads out" grep -q ' 550' <(join "5 0 0 $set 5:00000000 ../x")
 check "of a part" grep -q ' 5[0-9][0-9]' <(join "5 0 0 $set 5:00000000 to/.rftp-00112233445566778899aabbccddeeff")
+check "the server ends well" stops_well
+start_server up --root "$tmp/root" --anonymous upload
+echo secret >"$tmp/root/secret"
+touch -d @5 "$tmp/root/secret"
+check "an account that may not read learns nothing of a file" grep -q ' 550 /secret: its ranges are missing' <(join "7 6 0 $set 7:00000000 secret")
+check "but that it has the size and the time" grep -q ' 200' <(join "7 5 0 $set 7:00000000 secret")
 check "the server ends well" stops_well
 start_server ro --root "$tmp/root" --anonymous ro
 check "an account that may not write" grep -q ' 550' <(join "5 0 0 $set 5:00000000 to/x")

@@ -111,8 +111,8 @@ static int put_read_words(struct job *j, struct put *p, struct err *e)
 	return 0;
 }
 
-static enum exit_status put_run(const struct put *p, struct server *s, struct root *root,
-				struct report *r)
+static enum exit_status put_run(const struct job *j, const struct put *p, struct server *s,
+				struct root *root, struct report *r)
 {
 	const struct foreign_job job = {
 		.server = s, .report = r, .root = root, .path = p->to.path,
@@ -128,6 +128,8 @@ static enum exit_status put_run(const struct put *p, struct server *s, struct ro
 		return foreign_put(&job);
 
 	bulk_init(&b, s, r, BULK_PUT, &e);
+	if (j->tap)
+		shard_tap_bulk(j->tap, &b);
 	b.c.items = p->items;
 	b.c.nitems = p->nitems;
 	b.c.root = root;
@@ -161,7 +163,7 @@ enum exit_status rftp_put(struct job *j)
 		status = EXIT_DONE;
 	else if ((r = report_new(&j->o)) && (root = root_new("/", false, &e)) &&
 		 !report_manifest(r, p.nitems == 1 ? p.items[0].path : NULL, p.to.path, &e))
-		status = put_run(&p, s, root, r);
+		status = put_run(j, &p, s, root, r);
 	else if (r) {
 		report_error(r, &e);
 		status = e.code == -EINVAL ? EXIT_USAGE : status;
@@ -324,6 +326,8 @@ static enum exit_status get_group(const struct job *j, struct get *g, struct get
 		size_t bytes = 0;
 		int rc = bulk_init(&b, n->server, r, BULK_GET, &e);
 
+		if (j->tap)
+			shard_tap_bulk(j->tap, &b);
 		for (end = at; end < paths->n && (end == at || bytes < BATCH_BYTES); end++)
 			bytes += strlen(paths->all[end]) + PATH_OVERHEAD;
 

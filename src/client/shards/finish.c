@@ -18,8 +18,9 @@ struct finish {
 	struct shard_results done;   /* of the lists */
 	struct shard_results whole;  /* the files that an earlier run has joined */
 	FILE **results;              /* [p.n + 1] locked; 0: those of finish-shards */
-	uint64_t missing, joined, lost;
+	uint64_t missing, joined, lost, late;
 	bool incomplete;
+	int broken;                  /* a negative errno of results[0] */
 };
 
 static int finish_open(struct finish *f, struct err *e)
@@ -42,33 +43,64 @@ static int finish_open(struct finish *f, struct err *e)
 
 /* ---- is all there? ---- */
 
+/* Has finish-shards joined or copied the file of it? */
+static bool is_whole(const struct finish *f, const struct shard_item *it)
+{
+	const struct shard_item whole = { .path = it->path };
+
+	return shard_results_find(&f->whole, &whole);
+}
+
+/* An error, unless this host copies what is missing. */
+static void missing_say(const struct finish *f, const char *text)
+{
+	if (f->incomplete)
+		log_warn("%s", text);
+	else
+		log_error("%s", text);
+}
+
+static void missing_item(const struct finish *f, const struct shard_item *it, unsigned shard)
+{
+	char text[ERR_TEXT], bytes[64] = "is";
+
+	if (it->range.length)
+		snprintf(bytes, sizeof(bytes), "bytes %llu+%llu are",
+			 (unsigned long long)it->range.offset,
+			 (unsigned long long)it->range.length);
+	snprintf(text, sizeof(text), "%s: %s not copied (shard %u)", printable(it->path), bytes,
+		 shard);
+	missing_say(f, text);
+}
+
 static int finish_check_list(struct finish *f, unsigned i, struct err *e)
 {
 	CLEANUP_FREE char *file = shard_path(&f->p, i, false), *line = NULL;
 	FILE *in = file ? fopen(file, "re") : NULL;
 	struct shard_item it;
 	uint64_t missing = 0, all = 0;
+	char text[ERR_TEXT];
 	size_t room = 0;
-	int rc;
+	int rc = 1;
 
 	if (!in)
 		return err_path(e, file ? -errno : -ENOMEM, file ? file : f->p.dir, CANNOT_READ);
-	rc = getline(&line, &room, in) > 0 ? 1 : -EINVAL; /* the header */
+	if (getline(&line, &room, in) <= 0) /* the header */
+		rc = err_set(e, -EINVAL, SHARD_NO_LIST, printable(file));
 	while (rc > 0 && (rc = shard_item_read(in, file, &it, e)) > 0) {
 		all++;
-		if (!shard_results_find(&f->done, &it)) {
-			if (missing++ < NAMED_MOST)
-				log_error("%s: is not copied (shard %u)", printable(it.path), i);
-		}
+		if (!shard_results_find(&f->done, &it) && !is_whole(f, &it) &&
+		    missing++ < NAMED_MOST)
+			missing_item(f, &it, i);
 		shard_item_clear(&it);
 	}
 	fclose(in);
 	f->missing += missing;
+	snprintf(text, sizeof(text), "shard %u: %llu of %llu item%s missing (rftp %s --shard-list "
+		 "%s copies the rest)", i, (unsigned long long)missing, (unsigned long long)all,
+		 plural(all), f->p.get ? "get" : "put", printable(file));
 	if (missing && rc >= 0)
-		log_error("shard %u: %llu of %llu item%s missing (rftp %s --shard-list %s copies "
-			  "the rest)", i, (unsigned long long)missing, (unsigned long long)all,
-			  missing == 1 ? " is" : "s are", f->p.get ? "get" : "put",
-			  printable(file));
+		missing_say(f, text);
 	return rc;
 }
 
@@ -175,6 +207,17 @@ static int finish_lost(struct finish *f, const struct shard_item *it, const stru
 	return rc;
 }
 
+/* finish-shards has done this whole file. */
+static int finish_done(struct finish *f, const struct shard_item *it, const char *hex)
+{
+	return shard_result_write(f->results[0],
+				  json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "event", "done",
+					    "bytes", (json_int_t)it->size, "mtime",
+					    (json_int_t)it->mtime_s, "mtime_ns",
+					    (json_int_t)it->mtime_ns, "alg", "CRC32C", "digest",
+					    hex), it);
+}
+
 /* Join it; or, if ranges are missing, remove its part: finish_sync() copies the file. */
 static int finish_join(struct finish *f, struct server *s, struct shard_item *it, struct err *e)
 {
@@ -194,20 +237,8 @@ static int finish_join(struct finish *f, struct server *s, struct shard_item *it
 	f->joined++;
 	it->range.length = 0;
 	snprintf(hex, sizeof(hex), "%08x", sum);
-	rc = shard_result_write(f->results[0],
-				json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "event", "done",
-					  "bytes", (json_int_t)it->size, "mtime",
-					  (json_int_t)it->mtime_s, "mtime_ns",
-					  (json_int_t)it->mtime_ns, "alg", "CRC32C", "digest",
-					  hex), it);
+	rc = finish_done(f, it, hex);
 	return rc ? err_set(e, rc, "%s: " CANNOT_WRITE, printable(f->p.dir)) : 0;
-}
-
-static bool is_joined(const struct finish *f, const struct shard_item *it)
-{
-	const struct shard_item whole = { .path = it->path };
-
-	return shard_results_find(&f->whole, &whole);
 }
 
 /* Join all files of split.jsonl. A failure is reported, and the others follow; *bad counts them. */
@@ -221,7 +252,7 @@ static int finish_join_all(struct finish *f, struct server *s, uint64_t *bad, st
 	while (!rc && (rc = shard_item_read(in, file, &it, e)) > 0) {
 		struct err why = ERR_INIT;
 
-		if (!is_joined(f, &it))
+		if (!is_whole(f, &it))
 			rc = finish_join(f, s, &it, &why);
 		else
 			rc = 0;
@@ -247,11 +278,16 @@ static int finish_join_all(struct finish *f, struct server *s, uint64_t *bad, st
 
 /* ---- the manifest ---- */
 
-/* Copy the results of whole files to out, with the path first. */
+/* Copy the results of whole files to out, with the path first. finish-shards may have copied a file
+ * that has changed since: the line with the highest order counts. */
 static int manifest_collect(const struct finish *f, unsigned i, FILE *out)
 {
+	static const char *const keys[] = {
+		"path", "path_hex", "bytes", "mtime", "mtime_ns", "digest",
+	};
 	CLEANUP_FREE char *line = NULL;
 	FILE *in = f->results[i];
+	json_int_t order = 0;
 	size_t room = 0;
 	ssize_t n;
 	int rc = 0;
@@ -260,18 +296,18 @@ static int manifest_collect(const struct finish *f, unsigned i, FILE *out)
 	while (!rc && (n = getline(&line, &room, in)) > 0) {
 		json_t *o = line[n - 1] == '\n' ? json_loads(line, 0, NULL) : NULL;
 		const char *event = json_string_value(json_object_get(o, "event"));
-		json_t *to = event && !strcmp(event, "done") && !json_object_get(o, "length") ?
-			     json_object() : NULL;
-		static const char *const keys[] = {
-			"path", "path_hex", "bytes", "mtime", "mtime_ns", "digest",
-		};
+		json_t *to = event && !strcmp(event, "done") && !json_object_get(o, "length") &&
+			     json_object_get(o, "digest") ? json_object() : NULL;
 
 		for (size_t k = 0; to && k < sizeof(keys) / sizeof(keys[0]); k++)
 			if (json_object_get(o, keys[k]))
 				json_object_set(to, keys[k], json_object_get(o, keys[k]));
+		order += !i;
 		if (to) {
-			CLEANUP_FREE char *text = json_line(to);
+			CLEANUP_FREE char *text = NULL;
 
+			json_object_set_new(to, "order", json_integer(order));
+			text = json_line(to);
 			rc = text && fputs(text, out) >= 0 ? 0 : -EIO;
 		}
 		json_decref(o);
@@ -279,30 +315,63 @@ static int manifest_collect(const struct finish *f, unsigned i, FILE *out)
 	return rc;
 }
 
+/* A line of the sorted file. */
+struct manifest_line {
+	char *path;
+	json_int_t bytes, mtime, mtime_ns, order;
+	char hex[16];
+};
+
+static int manifest_parse(const char *text, struct manifest_line *l)
+{
+	json_t *o = json_loads(text, 0, NULL);
+	const char *hex = "";
+	int rc = -EBADMSG;
+
+	*l = (struct manifest_line){ .path = NULL };
+	if (o && !json_unpack(o, "{s:I, s:I, s:I, s:s, s:I}", "bytes", &l->bytes, "mtime",
+			      &l->mtime, "mtime_ns", &l->mtime_ns, "digest", &hex, "order",
+			      &l->order))
+		rc = json_get_name(o, "path", &l->path);
+	snprintf(l->hex, sizeof(l->hex), "%s", hex);
+	json_decref(o);
+	return rc;
+}
+
+static void manifest_put(struct manifest *m, struct manifest_line *l)
+{
+	if (l->path)
+		manifest_add(m, l->path, &(struct file_report){
+			.bytes = (uint64_t)l->bytes, .mtime_s = l->mtime,
+			.mtime_ns = (uint32_t)l->mtime_ns, .sum = l->hex });
+	free(steal_ptr(&l->path));
+}
+
 static int manifest_write(struct finish *f, const char *name, struct err *e)
 {
-	CLEANUP_FREE char *file = name_below(f->p.dir, SHARD_SORTED), *line = NULL;
+	CLEANUP_FREE char *file = name_below(f->p.dir, SHARD_SORTED), *text = NULL;
 	struct manifest *m = manifest_new(name, "CRC32C", e);
 	FILE *in = file ? fopen(file, "re") : NULL;
+	struct manifest_line last = { .path = NULL }, next;
 	size_t room = 0;
 	int rc = !m ? e->code : in ? 0 : err_path(e, -errno, f->p.dir, CANNOT_READ);
 
-	while (!rc && getline(&line, &room, in) > 0) {
-		json_t *o = json_loads(line, 0, NULL);
-		json_int_t bytes = 0, mtime = 0, mtime_ns = 0;
-		CLEANUP_FREE char *path = NULL;
-		const char *hex = "";
-
-		if (o && !json_unpack(o, "{s:I, s:I, s:I, s:s}", "bytes", &bytes, "mtime", &mtime,
-				      "mtime_ns", &mtime_ns, "digest", &hex) &&
-		    !json_get_name(o, "path", &path))
-			manifest_add(m, path, &(struct file_report){
-				.bytes = (uint64_t)bytes, .mtime_s = mtime,
-				.mtime_ns = (uint32_t)mtime_ns, .sum = hex });
-		else
+	while (!rc && getline(&text, &room, in) > 0) {
+		if (manifest_parse(text, &next)) {
 			rc = err_set(e, -EIO, "%s: " CANNOT_READ, printable(file));
-		json_decref(o);
+		} else if (last.path && !strcmp(last.path, next.path)) {
+			struct manifest_line *older = last.order < next.order ? &last : &next;
+
+			free(older->path);
+			last = older == &last ? next : last;
+		} else {
+			manifest_put(m, &last);
+			last = next;
+		}
 	}
+	if (m)
+		manifest_put(m, &last);
+	free(last.path);
 	if (in)
 		fclose(in);
 	unlink(file);
@@ -335,22 +404,64 @@ static int finish_manifest(struct finish *f, const char *name, struct err *e)
 
 /* ---- the command ---- */
 
-/* The rest: rftp sync with the words and options of the plan. Files that the lists have copied
- * are the same by size and time. */
+struct finish_tap {
+	struct shard_tap tap;
+	struct finish *f;
+};
+
+/* From threads of the transfer, one at a time: finish-shards has copied, or would leave, a file. */
+static void finish_file_done(void *arg, const struct file_report *r)
+{
+	struct finish *f = ((struct finish_tap *)arg)->f;
+	const struct shard_tap *t = &((struct finish_tap *)arg)->tap;
+	const char *rel = shard_below(f->p.get ? f->p.destination : f->p.source, r->path);
+	const struct shard_item it = { .path = (char *)(uintptr_t)rel, .size = r->bytes,
+				       .mtime_s = r->mtime_s, .mtime_ns = r->mtime_ns };
+
+	if (t->to.file_done)
+		t->to.file_done(t->to.arg, r);
+	if (r->end != FILE_COPIED || !r->plain || !rel || !r->sum)
+		return;
+	if (!f->incomplete && f->late++ < NAMED_MOST)
+		log_error("%s: copied by finish-shards: it is new, or " SHARD_CHANGED,
+			  printable(rel));
+	if (finish_done(f, &it, r->sum))
+		f->broken = -EIO;
+}
+
+/* The rest: rftp sync with the words and options of the plan. Files that the lists have copied are the
+ * same by size and time; --update and --skip-existing keep their meaning. */
 static enum exit_status finish_sync(struct finish *f)
 {
+	struct finish_tap tap = { .tap = { .file_done = finish_file_done, .arg = &tap }, .f = f };
+	const struct option_args *given = f->j->args;
+	struct option_args args = *given;
 	struct job j = *f->j;
 	char *words[] = {
 		(char *)(uintptr_t)f->p.words[0], (char *)(uintptr_t)f->p.words[1], NULL,
 	};
+	enum exit_status status;
 
+	args.settings = calloc((size_t)given->nsettings + 1, sizeof(*args.settings));
+	if (!args.settings)
+		return EXIT_SOME_FAILED;
+	memcpy(args.settings, given->settings,
+	       (size_t)given->nsettings * sizeof(*args.settings));
+	if (j.o.policy != POLICY_UPDATE && j.o.policy != POLICY_SKIP) {
+		j.o.policy = POLICY_SAME;
+		args.settings[args.nsettings++] = (struct setting){
+			.def = option_find(rftp_options, "skip-same"),
+		};
+	}
+	j.args = &args;
 	j.cmd = command_find("sync");
 	j.words = words;
 	j.nwords = 2;
 	j.typed = NULL;
-	if (j.o.policy == POLICY_CHECKSUM || j.o.policy == POLICY_OVERWRITE)
-		j.o.policy = POLICY_SAME;
-	return rftp_sync(&j);
+	j.tap = &tap.tap;
+	status = rftp_sync(&j);
+	free(args.settings);
+	return status;
 }
 
 static void finish_say(const struct finish *f, enum exit_status status)
@@ -386,7 +497,11 @@ static enum exit_status finish_all(struct finish *f, struct server *s, struct er
 		rc = finish_manifest(f, manifest, e);
 	if (rc)
 		status = failed(e, false);
-	if (bad || f->missing)
+	if (!rc && f->broken) {
+		rc = err_set(e, f->broken, "%s: " CANNOT_WRITE, printable(f->p.dir));
+		status = failed(e, false);
+	}
+	if (bad || f->late)
 		status = exit_worse(status, EXIT_SOME_FAILED);
 	finish_say(f, status);
 	return status;

@@ -254,7 +254,9 @@ void shard_options(struct options *o)
 	free(steal_ptr(&o->trash));
 	free(steal_ptr(&o->manifest));
 	free(steal_ptr(&o->files_from));
-	o->policy = POLICY_OVERWRITE;
+	if (o->policy != POLICY_UPDATE && o->policy != POLICY_SKIP)
+		o->policy = POLICY_OVERWRITE;
+	o->no_times = false;
 	o->sync = o->delete = o->delete_excluded = o->force = o->dry_run = o->inplace = false;
 	o->recursive = false;
 }
@@ -456,12 +458,13 @@ static int result_parse(struct shard_results *r, unsigned shard, const char *lin
 	struct shard_key key;
 	unsigned crc = 0;
 	bool done, lost;
-	int rc = 0;
+	int left = 0, rc = 0;
 
-	if (!o || json_unpack(o, "{s:s, s?:s, s?:I, s?:I, s?:I}", "event", &event, "digest", &sum,
-			      "bytes", &bytes, "offset", &offset, "length", &length))
+	if (!o || json_unpack(o, "{s:s, s?:s, s?:b, s?:I, s?:I, s?:I}", "event", &event, "digest",
+			      &sum, "left", &left, "bytes", &bytes, "offset", &offset, "length",
+			      &length))
 		event = "";
-	done = !strcmp(event, "done") && sscanf(sum, "%8x", &crc) == 1;
+	done = !strcmp(event, "done") && (left || sscanf(sum, "%8x", &crc) == 1);
 	lost = !strcmp(event, "lost");
 	if (done || lost)
 		rc = json_get_name(o, "path", &path);
@@ -565,4 +568,27 @@ struct transfer_events shard_events(struct shard_tap *t)
 {
 	return (struct transfer_events){ tap_started, tap_progress, tap_file_done, tap_file_failed,
 					 t };
+}
+
+void shard_tap_bulk(struct shard_tap *t, struct bulk *b)
+{
+	struct bulk_request *q = &b->c.request;
+
+	t->to = b->c.events;
+	b->c.events = shard_events(t);
+	snprintf(q->sum, sizeof(q->sum), "CRC32C");
+	if (q->op == BULK_GET)
+		q->flags |= BULK_F_SUMS;
+}
+
+const char *shard_below(const char *prefix, const char *path)
+{
+	size_t n = strlen(prefix);
+
+	while (n && prefix[n - 1] == '/')
+		n--;
+	if (strncmp(path, prefix, n) || path[n] != '/')
+		return NULL;
+	path += n;
+	return path + strspn(path, "/");
 }

@@ -17,6 +17,7 @@
 #define RANGE_UNIT (1ull << 20)   /* offsets of ranges are multiples of it */
 /* The bytes that take as long to copy as the creation of a file, bench/shard-cost. */
 #define FILE_COST (128ull << 10)
+#define LINKS_MOST 40              /* as the kernel */
 /* Files from this share of a list's cost on are dealt out first, the smaller ones fill the
  * lists. */
 #define BIG_SHARE 16
@@ -100,23 +101,34 @@ static bool is_server(const char *word, struct err *e)
 	return first && word_is_remote(first);
 }
 
+/* The path that a link at path leads to; malloc'd. */
+static char *link_leads_to(const char *path, const char *target)
+{
+	char *to;
+
+	return *target == '/' ? strdup(target) :
+	       asprintf(&to, "%.*s%s", (int)(name_last(path) - path), path, target) < 0 ? NULL : to;
+}
+
 /* Is path, on the server, a file, or a link to one? */
 static bool is_file_there(const struct planning *g, const char *path)
 {
-	struct ftp_client *c = g->server->client;
-	struct ftp_facts f = { 0 };
+	CLEANUP_FREE char *at = names_directory(path) ? NULL : strdup(path);
 	struct err e = ERR_INIT;
-	char *inside;
-	bool dir, there;
+	char type = 'l';
 
-	if (names_directory(path) || asprintf(&inside, "%s/.", path) < 0)
-		return false;
-	dir = ftp_stat(c, inside, &f, &e) >= 0;
-	free(inside);
-	ftp_facts_clear(&f);
-	there = !dir && ftp_stat(c, path, &f, &e) >= 0;
-	ftp_facts_clear(&f);
-	return there;
+	for (int links = 0; at && type == 'l' && links < LINKS_MOST; links++) {
+		struct ftp_facts f = { 0 };
+		char *next = NULL;
+
+		type = ftp_stat(g->server->client, at, &f, &e) < 0 ? 0 : f.type;
+		if (type == 'l' && f.target)
+			next = link_leads_to(at, f.target);
+		ftp_facts_clear(&f);
+		free(at);
+		at = next;
+	}
+	return type == 'f';
 }
 
 /* Set the words, and connect to the server. */
@@ -162,23 +174,10 @@ static int planning_words(struct planning *g, struct url *server, struct err *e)
 
 /* ---- the dry run ---- */
 
-/* The path of a report below the plan's source. NULL: it is not there. */
-static const char *planning_below(const struct planning *g, const char *path)
-{
-	size_t n = strlen(g->prefix);
-
-	while (n && g->prefix[n - 1] == '/')
-		n--;
-	if (strncmp(path, g->prefix, n) || path[n] != '/')
-		return NULL;
-	path += n;
-	return path + strspn(path, "/");
-}
-
 static void planning_file(void *arg, const struct file_report *f)
 {
-	const char *below = planning_below(arg, f->path);
 	struct planning *g = arg;
+	const char *below = shard_below(g->prefix, f->path);
 	struct shard_item it = { .path = (char *)(uintptr_t)below, .size = f->bytes,
 				 .mtime_s = f->mtime_s, .mtime_ns = f->mtime_ns };
 	int rc = 0;

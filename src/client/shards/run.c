@@ -64,13 +64,19 @@ static struct running *running_find(struct run *r, const char *path, const struc
 static void run_file_done(void *arg, const struct file_report *f)
 {
 	struct run *r = arg;
-	struct running *m = f->rel && f->sum ? running_find(r, f->rel, &f->range) : NULL;
+	struct running *m = f->rel && (f->sum || f->end != FILE_COPIED) ?
+			    running_find(r, f->rel, &f->range) : NULL;
 
 	if (r->tap.to.file_done)
 		r->tap.to.file_done(r->tap.to.arg, f);
 	if (!m || m->over)
 		return;
 	m->over = true;
+	if (!f->sum) {
+		result_write(r, json_pack("{s:s, s:b, s:i}", "event", "done", "left", 1, "bytes",
+					  0), &m->it);
+		return;
+	}
 	r->files += !f->range.length;
 	r->moved += f->bytes;
 	result_write(r, json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "event", "done", "bytes",
@@ -197,13 +203,11 @@ static enum exit_status run_batch(struct run *r, struct server *s, struct root *
 	t.b.attempts.connect = batch_connect;
 	t.b.attempts.once = batch_once;
 	t.b.attempts.arg = &t;
-	r->tap = (struct shard_tap){ t.b.c.events, run_file_done, r };
-	t.b.c.events = shard_events(&r->tap);
+	r->tap = (struct shard_tap){ .file_done = run_file_done, .arg = r };
+	shard_tap_bulk(&r->tap, &t.b);
 	t.b.c.root = root;
 	q->base = strdup(r->p.get ? r->p.source : r->p.destination);
-	q->flags |= BULK_F_INTO | BULK_F_MKDIRS | BULK_F_SEVERAL | BULK_F_RANGES |
-		    (r->p.get ? BULK_F_SUMS : 0);
-	snprintf(q->sum, sizeof(q->sum), "CRC32C");
+	q->flags |= BULK_F_INTO | BULK_F_MKDIRS | BULK_F_SEVERAL | BULK_F_RANGES;
 	q->set = r->p.set;
 	q->pieces = calloc(r->n + 1, sizeof(*q->pieces));
 	t.items = calloc(r->n + 1, sizeof(*t.items));
@@ -325,6 +329,22 @@ static enum exit_status run_all(struct job *j, struct run *r, struct server *s, 
 	return status;
 }
 
+/* Options that decide what is copied, and how the copy looks, are those of the plan. */
+static bool is_of_plan(const char *name)
+{
+	static const char *const names[] = {
+		"recursive", "archive", "files-from", "null", "manifest", "exclude", "include",
+		"filter-from", "max-size", "min-size", "newer-than", "one-file-system", "follow",
+		"overwrite", "skip-existing", "update", "skip-same", "checksum", "dry-run",
+		"inplace", "no-times", "no-modes", "owner", "xattrs", "alg",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(names[i], name))
+			return true;
+	return false;
+}
+
 enum exit_status shard_run(struct job *j)
 {
 	struct option_args args = { 0 };
@@ -337,6 +357,10 @@ enum exit_status shard_run(struct job *j)
 
 	if (j->nwords)
 		return usage_error(j, "--shard-list: the plan names source and destination");
+	for (int i = 0; i < j->args->nsettings; i++)
+		if (is_of_plan(j->args->settings[i].def->name))
+			return usage_error(j, "%s is an option of plan-shards, not of --shard-list",
+					   setting_text(&j->args->settings[i]));
 	rc = run_begin(&r, j->o.shard_list, &e);
 	if (!rc && r.p.get != (j->cmd->bit == ON_GET))
 		rc = err_set(&e, -EINVAL, "%s: the plan is for rftp %s", printable(r.p.dir),

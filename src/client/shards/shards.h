@@ -93,9 +93,11 @@ struct shard_key shard_key(const char *path, const struct bulk_range *range);
 
 /* ---- results ----
  *
- * Lines with the key event: "done", an item with its bytes, mtime, mtime_ns and digest;
- * "failed", with text; "lost": the item is no longer done, finish-shards did not find its bytes
- * at the destination; "shard": the end of a run. */
+ * Lines with the key event: "done", an item with its bytes, mtime, mtime_ns and digest; with left in
+ * place of the digest, a file at the destination that --update or --skip-existing has left alone;
+ * "failed", with text; "lost": the item is no longer done, finish-shards did not find its bytes at the
+ * destination; "shard": the end of a run. The results of finish-shards are "done": files that it has
+ * joined, or copied itself. */
 
 /* The items that are done. */
 struct shard_done {
@@ -136,6 +138,11 @@ struct shard_tap {
 #define SHARD_CHANGED "has changed since the plan"
 /* t must outlive the transfer. */
 struct transfer_events shard_events(struct shard_tap *t);
+/* Let t have the events of b, which asks for the CRC32C of files. */
+struct bulk;
+void shard_tap_bulk(struct shard_tap *t, struct bulk *b);
+/* The path of a report below the directory prefix. NULL: it is not there. */
+const char *shard_below(const char *prefix, const char *path);
 
 /* ---- the commands ---- */
 

@@ -385,11 +385,12 @@ void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enu
 				 .bytes = f->range.length ? f->range.length : sink_file_size(f) };
 	struct sum_due *due = NULL;
 
-	if (!*s->x.c->request.sum || end != FILE_COPIED || f->meta.type != FT_FILE || s->dry) {
+	if (*s->x.c->request.sum)
+		r.rel = below_dest(s, path);
+	if (!r.rel || end != FILE_COPIED || f->meta.type != FT_FILE || s->dry) {
 		report_file(s, &r);
 		return;
 	}
-	r.rel = below_dest(s, path);
 	pthread_mutex_lock(&s->entries.lock);
 	r.sum = f->sum;
 	if (!r.sum)

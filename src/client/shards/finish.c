@@ -269,7 +269,8 @@ static int finish_join_all(struct finish *f, struct server *s, uint64_t *bad, st
 	}
 	if (f->lost)
 		log_error("%s: the ranges of %llu file%s must be copied again (rftp %s "
-			  "--shard-list of each list does it)", printable(f->p.dir), (unsigned long long)f->lost,
+			  "--shard-list of each list does it)", printable(f->p.dir),
+			  (unsigned long long)f->lost,
 			  plural(f->lost), f->p.get ? "get" : "put");
 	if (in)
 		fclose(in);
@@ -429,8 +430,8 @@ static void finish_file_done(void *arg, const struct file_report *r)
 		f->broken = -EIO;
 }
 
-/* The rest: rftp sync with the words and options of the plan. Files that the lists have copied are the
- * same by size and time; --update and --skip-existing keep their meaning. */
+/* The rest: rftp sync with the words and options of the plan. Files that the lists have copied
+ * are the same by size and time; --update and --skip-existing keep their meaning. */
 static enum exit_status finish_sync(struct finish *f)
 {
 	struct finish_tap tap = { .tap = { .file_done = finish_file_done, .arg = &tap }, .f = f };

@@ -512,7 +512,8 @@ static bool is_below(const char *path, const char *dir)
 	CLEANUP_FREE char *real = realpath(dir, NULL);
 	size_t n = real ? strlen(real) : 0;
 
-	return real && !strncmp(path, real, n) && (!path[n] || path[n] == '/' || real[n - 1] == '/');
+	return real && !strncmp(path, real, n) &&
+	       (!path[n] || path[n] == '/' || real[n - 1] == '/');
 }
 
 static bool is_empty_directory(const char *path)

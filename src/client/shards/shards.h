@@ -93,11 +93,11 @@ struct shard_key shard_key(const char *path, const struct bulk_range *range);
 
 /* ---- results ----
  *
- * Lines with the key event: "done", an item with its bytes, mtime, mtime_ns and digest; with left in
- * place of the digest, a file at the destination that --update or --skip-existing has left alone;
- * "failed", with text; "lost": the item is no longer done, finish-shards did not find its bytes at the
- * destination; "shard": the end of a run. The results of finish-shards are "done": files that it has
- * joined, or copied itself. */
+ * Lines with the key event: "done", an item with its bytes, mtime, mtime_ns and digest; with
+ * left in place of the digest, a file at the destination that --update or --skip-existing has
+ * left alone; "failed", with text; "lost": the item is no longer done, finish-shards did not
+ * find its bytes at the destination; "shard": the end of a run. The results of finish-shards are
+ * "done": files that it has joined, or copied itself. */
 
 /* The items that are done. */
 struct shard_done {

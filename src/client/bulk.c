@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Makes a bulk request from the options and runs it, again after a failure. */
-#include "client/bulk.h"
+#include "client/engine.h"
 
-#include "client/signals.h"
 #include "rdma/rdma.h"
 
 #include <poll.h>
-#include <sys/stat.h>
-#include <time.h>
 
 /* Bytes. If all data channels are lost and at least this much remains, connecting again (about a
  * second) is faster than using the control connection. */
@@ -70,16 +67,6 @@ int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reques
 	return filter_copy(&q->filter, &o->filter);
 }
 
-void bulk_request_sums(struct bulk_request *q, const struct report *r, bool from_source)
-{
-	const char *name = r ? report_sum(r) : NULL;
-
-	if (!name)
-		return;
-	snprintf(q->sum, sizeof(q->sum), "%s", name);
-	q->flags |= from_source ? BULK_F_SUMS : 0;
-}
-
 int bulk_add_sources(struct bulk_request *q, char *const *paths, size_t n)
 {
 	char **all = reallocarray(q->sources, q->nsources + n + 1, sizeof(*all));
@@ -96,19 +83,6 @@ int bulk_add_sources(struct bulk_request *q, char *const *paths, size_t n)
 	return 0;
 }
 
-/* Keeps the first value: a later call in the same process finds the umask 0. */
-mode_t bulk_umask(void)
-{
-	static mode_t mask;
-	static bool known;
-	mode_t now = umask(0);
-
-	if (!known)
-		mask = now;
-	known = true;
-	return mask;
-}
-
 static int bulk_connect(void *bulk, struct err *e)
 {
 	const struct bulk *b = bulk;
@@ -116,8 +90,7 @@ static int bulk_connect(void *bulk, struct err *e)
 	return server_connect(b->server, e);
 }
 
-int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op op,
-	      struct err *e)
+int bulk_prepare(struct bulk *b, struct server *s, enum bulk_op op, struct err *e)
 {
 	static const enum page_choice pages[] = { PAGES_AUTO, PAGES_HUGE, PAGES_SMALL };
 	const struct device_transport *rdma = VERBS_TRANSPORT;
@@ -131,17 +104,14 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	rc = bulk_request_of(o, op, &b->c.request);
 	if (rc)
 		err_sys(e, rc, "request");
-	if (r)
-		b->c.events = report_events(r);
-	bulk_request_sums(&b->c.request, r, op == BULK_GET);
-	b->c.stop = signals_fd();
+	b->c.stop = -1;
 	b->c.inband_ok = o->transport == USE_AUTO;
 	b->c.connect_timeout_ms = (int)(o->connect_timeout / 1000000);
 
 	/* NULL (out of memory) only means that another attempt transfers all files again. */
 	b->c.committed = o->retries && !bulk_is_bench(op) ? committed_new() : NULL;
 	b->attempts = (struct attempts){
-		.connect = bulk_connect, .once = bulk_once, .arg = b, .report = r,
+		.connect = bulk_connect, .once = bulk_once, .arg = b, .env = s->env,
 		.retries = bulk_is_bench(op) ? 0 : o->retries, .request = &b->c.request,
 		.committed = b->c.committed, .rereads = true,
 	};
@@ -160,9 +130,7 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	t->congestion = o->congestion;
 	t->tos = o->tos;
 
-	/* Files of a transfer get exactly the modes of the request. Files of rftp itself do not
-	 * depend on the umask. */
-	t->umask = bulk_umask();
+	t->umask = s->env->umask(s->env->arg);
 	t->pages = pages[o->hugepages];
 	t->balance_percent = o->balance;
 	t->balance_ns = o->balance_ns;
@@ -204,6 +172,7 @@ int bulk_once(void *bulk, unsigned attempt, struct transfer_result *r, struct er
 {
 	struct bulk *b = bulk;
 	const struct attempts *a = &b->attempts;
+	const struct engine_env *env = b->server->env;
 	struct ftp_client *client = b->server->client;
 	struct offer *f = &b->c.request.offer;
 	/* Output to standard output cannot be resumed, and its reader may have stopped reading, so
@@ -229,7 +198,8 @@ int bulk_once(void *bulk, unsigned attempt, struct transfer_result *r, struct er
 			       "use --prot clear, or leave --plain away", prot_name(f->prot_min));
 
 	if (graceful)
-		signals_graceful(true);
+		env->stoppable(env->arg, true);
+	b->c.stop = env->stop_fd(env->arg);
 	b->c.anew_from = !a->pipe && attempt <= a->retries && !b->server->o.no_resume ?
 			 ANEW_FROM : 0;
 	b->c.closing_owed = client->owed;
@@ -238,16 +208,16 @@ int bulk_once(void *bulk, unsigned attempt, struct transfer_result *r, struct er
 	rc = transfer_client(&b->c, r, e);
 	client->owed = b->c.closing_owed;
 	if (graceful)
-		signals_graceful(false);
+		env->stoppable(env->arg, false);
 
 	/* The stream may have stopped within a frame: only a new connection is safe. */
-	if (exit_is_damaged(rc) || exit_is_lost(rc) || rc == -ENOMEM)
+	if (error_is_damaged(rc) || error_is_lost(rc) || rc == -ENOMEM)
 		server_close(b->server);
 
 	/* The key belongs to one connection: the next attempt exports its own. */
 	b->c.master = NULL;
 	crypto_wipe(b->key, sizeof(b->key));
-	return exit_is_lost(rc) && a->report ?
+	return error_is_lost(rc) && a->watch ?
 	       err_prefix(e, "%s", printable(b->server->url.host)) : rc;
 }
 
@@ -258,37 +228,19 @@ bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool a
 	bool unreachable = code == -ECONNREFUSED || code == -EHOSTUNREACH ||
 			   code == -ENETUNREACH || code == -ENETDOWN || code == -ENODEV;
 
-	if (signals_stopped() || done >= retries)
+	if (done >= retries)
 		return false;
 
 	/* One more attempt shows whether the connection was damaged once or the server does not
 	 * speak TLS. */
 	if (code == -EBADMSG && !done)
 		return true;
-	return reached && (exit_is_lost(code) || exit_is_damaged(code) || (unreachable && away));
+	return reached && (error_is_lost(code) || error_is_damaged(code) || (unreachable && away));
 }
 
 unsigned again_wait(unsigned attempt)
 {
 	return attempt > 5 ? BACKOFF_MOST : attempt < 1 ? 0 : 1u << (attempt - 1);
-}
-
-/* Report the failure after which no attempt follows. Returns the exit status. */
-static enum exit_status attempts_give_up(const struct attempts *a, bool resumable, struct err *e)
-{
-	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
-	enum exit_status status = exit_of(signals_stopped() ? -EINTR : e->code,
-					  report_begun(a->report));
-
-	/* If the reader of our standard output has closed it, as head(1) does, do not report an
-	 * error. */
-	if (a->to_stdout && report_begun(a->report) && !signals_stopped() &&
-	    poll(&out, 1, 0) > 0 && (out.revents & POLLERR))
-		return status;
-	if (status == EXIT_INTERRUPTED && resumable)
-		err_set(e, e->code, "%s; the same command resumes the transfer", e->text);
-	report_error(a->report, e);
-	return status;
 }
 
 /* Let the next attempt skip the files that are committed. */
@@ -300,56 +252,62 @@ static void attempts_recall(struct attempts *a)
 	a->request->flags |= BULK_F_AGAIN;
 }
 
-enum exit_status attempts_run(struct attempts *a, const struct err *setup)
+/* Wait before the next attempt; a request to stop ends it. */
+static void attempts_pause(const struct attempts *a, unsigned seconds)
 {
-	bool reached = false, resumable = false, passed = false;
+	struct pollfd stop = { .fd = a->env->stop_fd(a->env->arg), .events = POLLIN };
 
-	if (setup->code) {
-		report_error(a->report, setup);
-		return setup->code == -EINVAL ? EXIT_USAGE : exit_of(setup->code, false);
-	}
+	poll(&stop, 1, (int)seconds * 1000);
+}
 
-	report_begin(a->report);
+int attempts_make(struct attempts *a, struct transfer_result *r, struct err *e)
+{
+	const struct attempt_watch *watch = a->watch;
+	bool reached = false, passed = false;
+
+	a->resumable = false;
 	for (unsigned attempt = 1;; attempt++) {
-		struct timespec pause = { .tv_sec = again_wait(attempt) };
-		struct transfer_result r = { 0 };
-		struct err e = ERR_INIT;
-		int rc = a->connect(a->arg, &e);
-		bool connected = !rc;
+		bool connected, rereads;
+		int rc;
+
+		*e = (struct err)ERR_INIT;
+		*r = (struct transfer_result){ 0 };
+		rc = a->connect(a->arg, e);
+		connected = !rc;
 		/* Maybe only the attributes of a file changed while it was read: another attempt
 		 * compares it with the sink's part. */
-		bool rereads = connected && a->committed && a->rereads && !a->pipe &&
-			       attempt <= REREADS_MOST && attempt <= a->retries;
+		rereads = connected && a->committed && a->rereads && !a->pipe &&
+			  attempt <= REREADS_MOST && attempt <= a->retries;
 
-		report_rereads(a->report, rereads);
+		watch->rereads(a->watch_arg, rereads);
 		if (connected) {
 			reached = true;
-			rc = a->once(a->arg, attempt, &r, &e);
-			if (r.wall_ns) /* otherwise the transfer has not begun */
-				resumable = r.resumable && !a->pipe;
+			rc = a->once(a->arg, attempt, r, e);
+			if (r->wall_ns) /* otherwise the transfer has not begun */
+				a->resumable = r->resumable && !a->pipe;
 		}
-		if (!rc && rereads && r.touched) {
-			err_set(&e, -EAGAIN, "%llu file%s " FILE_CHANGED_WHY,
-				(unsigned long long)r.touched, r.touched == 1 ? "" : "s");
-		} else if (!rc && r.in_the_way && !passed &&
+		if (!rc && rereads && r->touched) {
+			err_set(e, -EAGAIN, "%llu file%s " FILE_CHANGED_WHY,
+				(unsigned long long)r->touched, r->touched == 1 ? "" : "s");
+		} else if (!rc && r->in_the_way && !passed &&
 			   !(a->request->flags & BULK_F_DRY_RUN)) {
 			/* Names that were in the way have been removed, unless that failed: now the
 			 * entries that need these names arrive, or fail. */
 			passed = true;
 			a->request->sync.flags |= SYNC_LAST;
-			report_pass(a->report, &r);
+			watch->pass(a->watch_arg, r);
 			attempts_recall(a);
 			continue;
 		} else if (!rc) {
-			report_result(a->report, &r);
-			return r.failed ? EXIT_SOME_FAILED : EXIT_DONE;
-		} else if (a->pipe || !again_worth(rc, attempt - 1, a->retries, reached,
-						   !connected || report_begun(a->report))) {
-			return attempts_give_up(a, resumable, &e);
+			return 0;
+		} else if (a->pipe || a->env->stopped(a->env->arg) ||
+			   !again_worth(rc, attempt - 1, a->retries, reached,
+					!connected || watch->begun(a->watch_arg))) {
+			return e->code;
 		}
 
-		report_retry(a->report, attempt, again_wait(attempt), &e);
+		watch->retry(a->watch_arg, attempt, again_wait(attempt), e);
 		attempts_recall(a);
-		nanosleep(&pause, NULL); /* a signal ends the pause or the program */
+		attempts_pause(a, again_wait(attempt));
 	}
 }

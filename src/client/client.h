@@ -18,11 +18,6 @@ enum exit_status {
 /* The exit status of a command that ended with code, a negative errno (0: EXIT_DONE). begun: both
  * sides had agreed on a transfer, so it can be resumed. */
 enum exit_status exit_of(int code, bool begun);
-/* Does code mean that the control connection was lost, and a new one may work? */
-bool exit_is_lost(int code);
-/* Does code mean that the peer's data was malformed (-EPROTO) or failed its check (-EBADMSG)? It
- * was damaged in transit, or the peer breaks the protocol; the connection is unusable. */
-bool exit_is_damaged(int code);
 /* The status of a command of two parts that ended with a and b. */
 enum exit_status exit_worse(enum exit_status a, enum exit_status b);
 
@@ -73,22 +68,22 @@ void help_command(FILE *out, const struct command *c);
 void help_version(FILE *out);
 
 /* ---- the commands ---- */
-enum exit_status rftp_put(struct job *j);
-enum exit_status rftp_get(struct job *j);
-enum exit_status rftp_cp(struct job *j);
-enum exit_status rftp_sync(struct job *j);
-enum exit_status rftp_ls(struct job *j);
-enum exit_status rftp_stat(struct job *j);
-enum exit_status rftp_mkdir(struct job *j);
-enum exit_status rftp_rm(struct job *j);
-enum exit_status rftp_mv(struct job *j);
-enum exit_status rftp_hash(struct job *j);
-enum exit_status rftp_verify(struct job *j);
-enum exit_status rftp_bench(struct job *j);
-enum exit_status rftp_status(struct job *j);
-enum exit_status rftp_doctor(struct job *j);
-enum exit_status rftp_plan_shards(struct job *j);
-enum exit_status rftp_finish_shards(struct job *j);
+enum exit_status command_put(struct job *j);
+enum exit_status command_get(struct job *j);
+enum exit_status command_cp(struct job *j);
+enum exit_status command_sync(struct job *j);
+enum exit_status command_ls(struct job *j);
+enum exit_status command_stat(struct job *j);
+enum exit_status command_mkdir(struct job *j);
+enum exit_status command_rm(struct job *j);
+enum exit_status command_mv(struct job *j);
+enum exit_status command_hash(struct job *j);
+enum exit_status command_verify(struct job *j);
+enum exit_status command_bench(struct job *j);
+enum exit_status command_status(struct job *j);
+enum exit_status command_doctor(struct job *j);
+enum exit_status command_plan_shards(struct job *j);
+enum exit_status command_finish_shards(struct job *j);
 
 /* ---- for commands ---- */
 

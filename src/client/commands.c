@@ -8,35 +8,36 @@
 
 const struct command commands[] = {
 	{ "put", ON_PUT, 1, -1, "[-r] SOURCE... URL | --shard-list FILE",
-	  "copy files and directories to a server", rftp_put },
+	  "copy files and directories to a server", command_put },
 	{ "get", ON_GET, 1, -1,
 	  "[-r] URL [DESTINATION] | [-r] URL... DIRECTORY/ | --shard-list FILE",
-	  "copy files and directories from servers", rftp_get },
+	  "copy files and directories from servers", command_get },
 	{ "cp", ON_CP, 1, -1, "[-r] URL... URL",
-	  "copy from a server to another, directly", rftp_cp },
+	  "copy from a server to another, directly", command_cp },
 	{ "sync", ON_SYNC, 2, 2, "[--delete] SOURCE DESTINATION",
-	  "copy the differences of two trees, from or to a server, or between two", rftp_sync },
-	{ "ls", ON_LS, 1, -1, "[-l | -1] [-adRrSt] URL...", "list directories", rftp_ls },
-	{ "stat", ON_STAT, 1, -1, "URL...", "show type, size, owner and time of a file", rftp_stat },
-	{ "mkdir", ON_MKDIR, 1, -1, "[-p] URL...", "make directories", rftp_mkdir },
+	  "copy the differences of two trees, from or to a server, or between two", command_sync },
+	{ "ls", ON_LS, 1, -1, "[-l | -1] [-adRrSt] URL...", "list directories", command_ls },
+	{ "stat", ON_STAT, 1, -1, "URL...", "show type, size, owner and time of a file",
+	  command_stat },
+	{ "mkdir", ON_MKDIR, 1, -1, "[-p] URL...", "make directories", command_mkdir },
 	{ "rm", ON_RM, 1, -1, "[-r] [--dry-run] URL... | --parts [-r] URL|DIR...",
-	  "remove files, or the parts of interrupted transfers", rftp_rm },
+	  "remove files, or the parts of interrupted transfers", command_rm },
 	{ "mv", ON_MV, 2, 2, "URL URL", "rename a file on its server, or move it into a directory",
-	  rftp_mv },
+	  command_mv },
 	{ "hash", ON_HASH, 1, -1, "[-r] [--alg NAME] URL...",
-	  "have the server compute digests of files", rftp_hash },
+	  "have the server compute digests of files", command_hash },
 	{ "verify", ON_VERIFY, 2, -1, "MANIFEST DIRECTORY|URL...",
-	  "compare files with the digests of a manifest", rftp_verify },
+	  "compare files with the digests of a manifest", command_verify },
 	{ "bench", ON_BENCH, 1, 1, "[--time TIME | --size SIZE] [--put | --get | --both] URL",
-	  "measure the path, from memory to memory", rftp_bench },
+	  "measure the path, from memory to memory", command_bench },
 	{ "status", ON_STATUS, 1, -1, "URL...", "show your running transfers on a server",
-	  rftp_status },
+	  command_status },
 	{ "doctor", ON_DOCTOR, 0, 2, "[DIRECTORY] [URL]",
-	  "check this host, a server's host and the path, and show remedies", rftp_doctor },
+	  "check this host, a server's host and the path, and show remedies", command_doctor },
 	{ "plan-shards", ON_PLAN, 2, 2, "[OPTION...] SOURCE DESTINATION --shards N --out DIR",
-	  "cut a copy into lists for several transfers at the same time", rftp_plan_shards },
+	  "cut a copy into lists for several transfers at the same time", command_plan_shards },
 	{ "finish-shards", ON_FINISH, 1, 1, "[OPTION...] DIR",
-	  "complete a copy after all lists of a plan are copied", rftp_finish_shards },
+	  "complete a copy after all lists of a plan are copied", command_finish_shards },
 	{ .name = NULL },
 };
 
@@ -112,53 +113,18 @@ void emit_path_event(bool json, const char *event, const char *path)
 
 /* ---- exit statuses ---- */
 
-/* Other codes are errors of files: EXIT_SOME_FAILED. */
-static const struct {
-	int code;
-	bool lost;                     /* the connection was lost, and a new one may work */
-	enum exit_status early, begun; /* before and after both sides have agreed on the transfer */
-} statuses[] = {
-	{ -EINTR, false, EXIT_INTERRUPTED, EXIT_INTERRUPTED },
-	{ -ECANCELED, false, EXIT_INTERRUPTED, EXIT_INTERRUPTED },
-	{ -EPIPE, true, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -ECONNRESET, true, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -ECONNABORTED, true, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -ETIMEDOUT, true, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -ENOTCONN, false, EXIT_CONNECT, EXIT_INTERRUPTED }, /* no server is open */
-	{ -ECONNREFUSED, false, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -EHOSTUNREACH, false, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -ENETUNREACH, false, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -ENETDOWN, false, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -EPROTO, false, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -EBADMSG, false, EXIT_CONNECT, EXIT_INTERRUPTED },
-	{ -EPROTONOSUPPORT, false, EXIT_CONNECT, EXIT_CONNECT },
-	{ -EKEYREJECTED, false, EXIT_CONNECT, EXIT_CONNECT },
-	{ -EKEYEXPIRED, false, EXIT_CONNECT, EXIT_CONNECT },
-	{ -EAGAIN, false, EXIT_CONNECT, EXIT_INTERRUPTED }, /* the server is busy */
-	{ -ENODEV, false, EXIT_CONNECT, EXIT_INTERRUPTED }, /* no RDMA device reaches it */
-};
-
 enum exit_status exit_of(int code, bool begun)
 {
 	if (code == 0)
 		return EXIT_DONE;
-	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
-		if (statuses[i].code == code)
-			return begun ? statuses[i].begun : statuses[i].early;
-	return EXIT_SOME_FAILED;
-}
-
-bool exit_is_lost(int code)
-{
-	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
-		if (statuses[i].code == code)
-			return statuses[i].lost;
-	return false;
-}
-
-bool exit_is_damaged(int code)
-{
-	return code == -EPROTO || code == -EBADMSG;
+	if (code == -EINTR || code == -ECANCELED)
+		return EXIT_INTERRUPTED;
+	if (!error_is_connection(code))
+		return EXIT_SOME_FAILED;
+	/* Another attempt would not resume the transfer, but fail again. */
+	if (code == -EPROTONOSUPPORT || code == -EKEYREJECTED || code == -EKEYEXPIRED)
+		return EXIT_CONNECT;
+	return begun ? EXIT_INTERRUPTED : EXIT_CONNECT;
 }
 
 enum exit_status exit_worse(enum exit_status a, enum exit_status b)

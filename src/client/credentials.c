@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file of known servers, logins in a netrc, and questions to the user. */
+/* The file of known servers, and logins in a netrc. */
 #include "client/credentials.h"
 
-#include "client/signals.h"
-
 #include <fcntl.h>
-#include <poll.h>
 #include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,7 +10,6 @@
 #define KNOWN_HOSTS_MAX (16u << 20)
 #define NETRC_MAX (1u << 20)
 #define TOKEN_MAX 1024
-enum { ANSWER_MAX = 1024 };
 
 /* ---- known servers ---- */
 
@@ -354,87 +350,4 @@ char *netrc_default(void)
 	char *file;
 
 	return home && *home && asprintf(&file, "%s/.netrc", home) >= 0 ? file : NULL;
-}
-
-/* ---- questions on the terminal ---- */
-
-/* Use the terminal itself: standard input and output may carry data. */
-static int ask_open(void)
-{
-	return open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
-}
-
-/* Print question and read a line, cut at n - 1 bytes. False: end of file, or a signal that does not
- * end the program. */
-static bool ask_on(int fd, const char *question, char *answer, size_t n)
-{
-	struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
-			       { .fd = signals_fd(), .events = POLLIN } };
-	size_t used = 0;
-	char c;
-
-	if (write_full(fd, question, strlen(question)))
-		return false;
-
-	for (;;) {
-		while (poll(p, 2, -1) < 0 && errno == EINTR)
-			;
-		if (p[1].revents || read_full(fd, &c, 1) != 1)
-			break;
-		if (c == '\n') {
-			answer[used] = '\0';
-			return true;
-		}
-		if (used < n - 1)
-			answer[used++] = c;
-	}
-	(void)!write(fd, "\n", 1); /* end the line of the question */
-	return false;
-}
-
-bool ask_yes(const char *question)
-{
-	CLEANUP_CLOSE int fd = ask_open();
-	char answer[ANSWER_MAX] = "";
-
-	if (fd < 0 || !ask_on(fd, question, answer, sizeof(answer)))
-		return false;
-	while (strcmp(answer, "yes") && strcmp(answer, "no"))
-		if (!ask_on(fd, "Please type yes or no: ", answer, sizeof(answer)))
-			return false;
-	return !strcmp(answer, "yes");
-}
-
-char *ask_line(const char *question)
-{
-	CLEANUP_CLOSE int fd = ask_open();
-	char answer[ANSWER_MAX] = "";
-
-	return fd >= 0 && ask_on(fd, question, answer, sizeof(answer)) ? strdup(answer) : NULL;
-}
-
-char *ask_password(const char *user, const char *host, bool again)
-{
-	CLEANUP_CLOSE int fd = ask_open();
-	char question[512], answer[ANSWER_MAX] = "";
-	struct termios before, quiet;
-	char *password = NULL;
-
-	if (fd < 0 || tcgetattr(fd, &before) < 0)
-		return NULL;
-
-	snprintf(question, sizeof(question), "%sPassword of %s at %s: ",
-		 again ? "That was wrong. " : "", printable(user), printable(host));
-	quiet = before;
-	quiet.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
-	signals_restore(fd, &before);
-	tcsetattr(fd, TCSAFLUSH, &quiet);
-	if (ask_on(fd, question, answer, sizeof(answer))) {
-		password = strdup(answer);
-		(void)write_full(fd, "\n", 1); /* the user's newline is not echoed */
-	}
-	tcsetattr(fd, TCSAFLUSH, &before);
-	signals_restore(-1, NULL);
-	explicit_bzero(answer, sizeof(answer));
-	return password;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The keys of known servers, passwords from a file like ~/.netrc, and questions to the user on the
- * terminal. Main thread, unless a comment says otherwise. */
+/* The keys of known servers, and passwords from a file like ~/.netrc. */
 #ifndef RFTP_CLIENT_CREDENTIALS_H
 #define RFTP_CLIENT_CREDENTIALS_H
 
@@ -64,15 +63,5 @@ int netrc_find(const char *file, const struct netrc_server *server, struct login
 	       struct err *e);
 /* The path of ~/.netrc, malloc'd; NULL: HOME is not set. */
 char *netrc_default(void);
-
-/* ---- questions on the terminal ---- */
-
-/* Ask for a password, without echo. again: the last one was wrong. malloc'd; NULL: there is no
- * terminal, or no answer. */
-char *ask_password(const char *user, const char *host, bool again);
-/* Ask for a line. malloc'd, without its newline; NULL: there is no terminal, or no answer. */
-char *ask_line(const char *question);
-/* Ask a question. True: the answer is "yes"; false: any other answer, or no terminal. */
-bool ask_yes(const char *question);
 
 #endif

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Connections to servers: the check of the server's key, the login, connections that stay open
- * between commands, and a function that runs for each URL of a command. */
-#include "client/server.h"
+/* Connections to servers: the check of the server's key, the login, and commands. */
+#include "client/engine.h"
 
 #include "client/credentials.h"
 #include "client/foreign/foreign.h"
-#include "client/signals.h"
 
 #include <strings.h>
 #include <sys/stat.h>
@@ -16,16 +14,52 @@ enum { PASSWORD_ATTEMPTS = 3 };
  * used again without a check. */
 #define FRESH_NS 200000000ull
 
+/* ---- errors ---- */
+
+static bool code_is_in(int code, const int *codes)
+{
+	while (*codes && *codes != code)
+		codes++;
+	return *codes;
+}
+
+bool error_is_lost(int code)
+{
+	static const int codes[] = { -EPIPE, -ECONNRESET, -ECONNABORTED, -ETIMEDOUT, 0 };
+
+	return code_is_in(code, codes);
+}
+
+bool error_is_damaged(int code)
+{
+	return code == -EPROTO || code == -EBADMSG;
+}
+
+bool error_is_connection(int code)
+{
+	static const int codes[] = {
+		-ENOTCONN, -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH, -ENETDOWN,
+		-EPROTONOSUPPORT, -EKEYREJECTED, -EKEYEXPIRED,
+		-EAGAIN, /* the server is busy */
+		-ENODEV, /* no RDMA device reaches it */
+		0,
+	};
+
+	return error_is_lost(code) || error_is_damaged(code) || code_is_in(code, codes);
+}
+
 /* ---- the server's key ---- */
 
 static enum pin_answer server_check_pin(void *arg, const char *host, uint16_t port,
 					const char *pin, struct err *e)
 {
-	const struct options *o = &((const struct server *)arg)->o;
+	const struct server *s = arg;
+	const struct engine_env *env = s->env;
+	const struct options *o = &s->o;
 	CLEANUP_FREE char *file = o->known_hosts ? strdup(o->known_hosts) :
 				  own_file(OWN_CONFIG, "known_hosts");
 	CLEANUP_FREE char *name = known_hosts_name(host, port);
-	char question[512], line[ERR_TEXT] = "";
+	char line[ERR_TEXT] = "";
 	struct err why = ERR_INIT;
 	struct known_answer a;
 	struct stat st;
@@ -53,9 +87,7 @@ static enum pin_answer server_check_pin(void *arg, const char *host, uint16_t po
 		return PIN_REFUSED;
 	}
 
-	snprintf(question, sizeof(question), "%s is not known yet. Its key is\n  %s\n"
-		 "Is that the key its administrator told you (yes, no)? ", name, pin);
-	if (o->accept_new || ask_yes(question)) {
+	if (o->accept_new || (env->trusts && env->trusts(env->arg, name, pin))) {
 		rc = known_hosts_add(file, host, port, pin, &why);
 		/* If a trusted key cannot be saved, only warn. */
 		if (rc == -ENODEV) /* the user has named a device, such as /dev/null, to save no
@@ -129,28 +161,27 @@ static char *server_password(void *arg, const char *user, const char *host, int 
 		return NULL;
 	if (attempt > 0)
 		server_forget_password(s); /* it was wrong */
-	if (!s->password)
-		s->password = ask_password(user, host, attempt > 0);
+	if (!s->password && s->env->password)
+		s->password = s->env->password(s->env->arg, user, host, attempt > 0);
 	return s->password ? strdup(s->password) : NULL;
 }
 
 /* ---- the connection ---- */
 
-struct server *server_new(const struct job *j, const struct url *p, struct err *e)
+struct server *server_make(const struct engine_env *env, const struct url *p)
 {
 	size_t digits = p->kind == URL_SSH ? strspn(p->path, "0123456789") : 0;
 	struct server *s = calloc(1, sizeof(*s));
 
-	if (s) {
-		s->url = *p;
-		s->url.user = p->user ? strdup(p->user) : NULL;
-		s->url.host = p->host ? strdup(p->host) : NULL;
-		s->url.path = strdup("");
-		s->port_path = digits > 0 && (!p->path[digits] || p->path[digits] == '/');
-	}
-	if (!s || (p->user && !s->url.user) || (p->host && !s->url.host) || !s->url.path)
-		err_nomem(e);
-	else if (!options_load(j->args, p, &j->o, &s->o, e))
+	if (!s)
+		return NULL;
+	s->env = env;
+	s->url = *p;
+	s->url.user = p->user ? strdup(p->user) : NULL;
+	s->url.host = p->host ? strdup(p->host) : NULL;
+	s->url.path = strdup("");
+	s->port_path = digits > 0 && (!p->path[digits] || p->path[digits] == '/');
+	if (!(p->user && !s->url.user) && !(p->host && !s->url.host) && s->url.path)
 		return s;
 	server_free(s);
 	return NULL;
@@ -175,10 +206,11 @@ bool server_is(const struct server *s, const struct url *p)
 }
 
 /* Add a likely cause to e, and replace codes that mean errors of files. Returns the code. */
-static int server_connect_failed(const struct server *s, struct err *e)
+static int server_connect_failed(struct server *s, struct err *e)
 {
 	const struct url *p = &s->url;
 
+	s->refused = e->code;
 	if (e->code == -EACCES && s->by_netrc && !s->o.plain)
 		err_set(e, e->code, "%s (with the password in %s)", e->text,
 			s->o.netrc ? printable(s->o.netrc) : "~/.netrc");
@@ -189,7 +221,7 @@ static int server_connect_failed(const struct server *s, struct err *e)
 		err_set(e, e->code, "%s (did you mean rftp://%s:PORT/? Without rftp:// the digits "
 			"are a path, by ssh)", e->text, p->host);
 
-	if (exit_of(e->code, false) == EXIT_SOME_FAILED)
+	if (e->code != -EINTR && e->code != -ECANCELED && !error_is_connection(e->code))
 		e->code = -ENOTCONN;
 	return e->code;
 }
@@ -214,10 +246,11 @@ static char *server_same_password(void *arg, const char *user, const char *host,
 	return s->password && attempt == 0 ? strdup(s->password) : NULL;
 }
 
-static int server_abort_fd(void *arg)
+static int server_stop_fd(void *arg)
 {
-	(void)arg;
-	return signals_abort_fd();
+	const struct server *s = arg;
+
+	return s->env->stop_fd(s->env->arg);
 }
 
 /* The settings to connect to s. again: it was connected before. *as: becomes the URL with the
@@ -243,7 +276,7 @@ static struct ftp_client_config server_config(struct server *s, bool again, stru
 		.turn = s->turn,
 		.check_pin = again ? server_same_pin : server_check_pin,
 		.password = again ? server_same_password : server_password,
-		.stop = server_abort_fd,
+		.stop = server_stop_fd,
 		.said = &s->said,
 		.arg = s,
 	};
@@ -260,7 +293,10 @@ int server_connect(struct server *s, struct err *e)
 	if (server_connected(s))
 		return 0;
 
-	if (s->url.kind == URL_FTPS && o->plain)
+	if (url_is_foreign(&s->url) && !s->env->foreign)
+		rc = err_set(e, -EPROTONOSUPPORT, "%s: only rftpd is reached from here: rftp:// or "
+			     "host:path", printable(s->url.host));
+	else if (s->url.kind == URL_FTPS && o->plain)
 		rc = err_set(e, -EINVAL, "ftps:// always uses TLS: --plain needs ftp://");
 	else if (o->key && !o->cert)
 		rc = err_set(e, -EINVAL, "--key needs --cert, the certificate of this key");
@@ -275,7 +311,7 @@ int server_connect(struct server *s, struct err *e)
 
 	c = server_config(s, false, &as);
 	if (url_is_foreign(&s->url))
-		s->foreign = fconn_open(&c, e);
+		s->foreign = s->env->foreign->open(&c, e);
 	else
 		s->client = ftp_connect(&c, e);
 	if (!server_connected(s))
@@ -303,13 +339,14 @@ struct fconn *server_another_foreign(struct server *s, struct err *e)
 	struct url as;
 	struct ftp_client_config c = server_config(s, true, &as);
 
-	return fconn_open(&c, e);
+	return s->env->foreign->open(&c, e);
 }
 
 void server_close(struct server *s)
 {
 	ftp_close(s->client);
-	fconn_close(s->foreign);
+	if (s->foreign)
+		s->env->foreign->close(s->foreign);
 	s->client = NULL;
 	s->foreign = NULL;
 }
@@ -319,11 +356,16 @@ bool server_connected(const struct server *s)
 	return s->client || s->foreign;
 }
 
+const char *server_path(const struct url *p)
+{
+	return *p->path ? p->path : ".";
+}
+
 /* ---- commands to a connected server ---- */
 
 int server_simple(struct server *s, enum ftp_verb verb, const char *path, struct err *e)
 {
-	int rc = s->foreign ? fconn_simple(s->foreign, verb, path, e) :
+	int rc = s->foreign ? s->env->foreign->simple(s->foreign, verb, path, e) :
 		 ftp_simple(s->client, verb, path, NULL, e);
 
 	return rc < 0 ? rc : 0;
@@ -334,21 +376,82 @@ int server_chmod(struct server *s, const char *mode, const char *path, struct er
 	CLEANUP_FREE char *arg = NULL;
 
 	if (s->foreign)
-		return fconn_set_mode(s->foreign, path, (uint32_t)strtoul(mode, NULL, 8), e);
+		return s->env->foreign->set_mode(s->foreign, path,
+						 (uint32_t)strtoul(mode, NULL, 8), e);
 	if (asprintf(&arg, "CHMOD %s %s", mode, path) < 0)
 		return err_sys(e, -ENOMEM, "%s", printable(path));
 	return server_simple(s, FTP_SITE, arg, e);
 }
 
+int server_rename(struct server *s, const char *from, const char *to, struct err *e)
+{
+	int rc = server_simple(s, FTP_RNFR, from, e);
+
+	return rc ? rc : server_simple(s, FTP_RNTO, to, e);
+}
+
 int server_stat(struct server *s, const char *path, struct ftp_facts *f, struct err *e)
 {
-	return s->foreign ? fconn_stat(s->foreign, path, f, e) : ftp_stat(s->client, path, f, e);
+	return s->foreign ? s->env->foreign->stat(s->foreign, path, f, e) :
+	       ftp_stat(s->client, path, f, e);
 }
 
 int server_list(struct server *s, const char *path, struct facts_list *list, struct err *e)
 {
-	return s->foreign ? fconn_list(s->foreign, path, list, e) :
+	return s->foreign ? s->env->foreign->list(s->foreign, path, list, e) :
 	       ftp_list(s->client, path, list, e);
+}
+
+bool server_is_directory(struct server *s, const char *path)
+{
+	struct ftp_facts f = { 0 };
+	struct err ignored = ERR_INIT;
+	bool yes = server_stat(s, path, &f, &ignored) == 0 && f.type == 'd';
+
+	ftp_facts_clear(&f);
+	return yes;
+}
+
+/* Try path first, because usually only path is missing. */
+int server_make_dirs(struct server *s, const char *path, struct err *e)
+{
+	CLEANUP_FREE char *parent = strdup(path);
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+	int rc;
+
+	if (!parent)
+		return err_sys(e, -ENOMEM, "%s", printable(path));
+
+	rc = server_simple(s, FTP_MKD, path, e);
+	if (rc == 0 || error_is_lost(rc))
+		return rc;
+	if (server_is_directory(s, path))
+		return 0;
+
+	while (slash && slash > parent && slash[-1] == '/')
+		slash--;
+	if (slash)
+		*slash = '\0';
+
+	/* If the parent exists, a missing parent is not the reason of the failure. */
+	if (!slash || !*parent || server_is_directory(s, parent))
+		return rc;
+	rc = server_make_dirs(s, parent, e);
+	return rc ? rc : server_simple(s, FTP_MKD, path, e);
+}
+
+/* Not every command can safely be sent twice, so NOOP goes before it. */
+void server_check(struct server *s)
+{
+	struct err dead = ERR_INIT;
+	bool fresh = now_ns() - s->used_ns < FRESH_NS &&
+		     (s->foreign || (s->client && ftp_client_quiet(s->client)));
+
+	if (!server_connected(s) || fresh || !server_simple(s, FTP_NOOP, NULL, &dead))
+		return;
+	if (!s->env->stopped(s->env->arg))
+		log_info("%s: %s; connecting again", printable(s->url.host), dead.text);
+	server_close(s);
 }
 
 /* An entry that is listed as a directory may be a link, if MLSD follows links; then its target must
@@ -386,7 +489,7 @@ static int remove_below(struct server *s, const char *path, size_t at, unsigned 
 			rc = err_set(e, -EINVAL, "the server lists \"%s\" in %s: nothing there is "
 				     "removed", printable(list.all[i].name), printable(path));
 
-	for (size_t i = 0; rc == 0 && i < list.n && !exit_is_lost(first); i++) {
+	for (size_t i = 0; rc == 0 && i < list.n && !error_is_lost(first); i++) {
 		CLEANUP_FREE char *name = name_below(path, list.all[i].name);
 		bool directory = list.all[i].type == 'd';
 		struct err *to = first ? &why : e;
@@ -421,150 +524,43 @@ static int remove_below(struct server *s, const char *path, size_t at, unsigned 
 int server_remove_tree(struct server *s, const char *path, const struct tree_removal *r,
 		       struct err *e)
 {
-	int rc = remove_below(s, path, name_rel_at(path), 0, r, e);
+	int rc = remove_below(s, path, r->rel_at, 0, r, e);
 
 	return rc == 1 ? 0 : rc;
 }
 
-/* ---- servers that stay connected between commands ---- */
+/* ---- digests ---- */
 
-void servers_clear(struct servers *k)
+int hash_choose(struct ftp_client *client, const char *alg, struct err *e)
 {
-	for (size_t i = 0; i < k->n; i++)
-		server_free(k->all[i]);
-	free(k->all);
-	*k = (struct servers){ 0 };
+	char arg[128];
+	int rc;
+
+	if (!alg)
+		return 0;
+	snprintf(arg, sizeof(arg), "HASH %s", alg);
+	rc = ftp_simple(client, FTP_OPTS, arg, NULL, e);
+	return rc < 0 ? err_prefix(e, "%s", alg) : 0;
 }
 
-/* Remove the server of p from k and return it; NULL: there is none. */
-static struct server *servers_remove(struct servers *k, const struct url *p)
+int hash_ask(struct ftp_client *client, const char *path, const char *alg, struct hash_reply *r,
+	     struct err *e)
 {
-	for (size_t i = 0; k && i < k->n; i++) {
-		struct server *s = k->all[i];
+	CLEANUP_FREE char *text = NULL;
+	int rc = ftp_simple(client, FTP_HASH, path, &text, e);
 
-		if (server_is(s, p)) {
-			k->all[i] = k->all[--k->n];
-			return s;
-		}
-	}
-	return NULL;
+	if (rc < 0)
+		return rc;
+	if (sscanf(text, "%31s %47s %128[0-9a-fA-F]", r->alg, r->range, r->hex) != 3)
+		return digest_bad_answer(path, text, e);
+	if (alg && strcasecmp(r->alg, alg))
+		return err_set(e, -EBADMSG, "%s: the server answers with another digest: %s",
+			       printable(path), printable(r->alg));
+	return 0;
 }
 
-void servers_drop(struct servers *k, const struct url *p)
+int digest_bad_answer(const char *place, const char *answer, struct err *e)
 {
-	server_free(servers_remove(k, p));
-}
-
-struct server *server_take(const struct job *j, const struct url *p, struct err *e)
-{
-	struct err dead = ERR_INIT;
-	struct options old, o;
-	struct server *s;
-	bool fresh;
-
-	/* Commands that copy have checked their options for foreign servers before. */
-	if (url_is_foreign(p) && foreign_check(j, false, e))
-		return NULL;
-	s = servers_remove(j->servers, p);
-	if (!s)
-		return server_new(j, p, e);
-	if (options_load(j->args, &s->url, &j->o, &o, e)) {
-		server_give(j, s);
-		return NULL;
-	}
-
-	old = s->o;
-	s->o = o;
-
-	/* Connect again if options change that affect the check of the key or the protection of
-	 * data. */
-	if (old.plain != o.plain || old.plain_password != o.plain_password ||
-	    !server_same_text(old.ca, o.ca) || !server_same_text(old.known_hosts, o.known_hosts) ||
-	    !server_same_text(old.cert, o.cert) || !server_same_text(old.key, o.key) ||
-	    !server_same_text(old.ssh, o.ssh) ||
-	    !server_same_text(old.rftpd_path, o.rftpd_path) ||
-	    (url_is_foreign(p) && (old.prot == PROT_CLEAR) != (o.prot == PROT_CLEAR)))
-		server_close(s);
-	options_clear(&old);
-
-	/* Servers end idle sessions, and firewalls forget idle connections. Check with NOOP before
-	 * the command: not every command can safely be sent twice. */
-	fresh = now_ns() - s->used_ns < FRESH_NS &&
-		(s->foreign || (s->client && ftp_client_quiet(s->client)));
-	if (server_connected(s) && !fresh && server_simple(s, FTP_NOOP, NULL, &dead)) {
-		if (!signals_stopped())
-			log_info("%s: %s; connecting again", printable(s->url.host), dead.text);
-		server_close(s);
-	}
-	return s;
-}
-
-void server_give(const struct job *j, struct server *s)
-{
-	struct servers *k = j->servers;
-	struct server **more;
-
-	if (!s)
-		return;
-	if ((s->client && ftp_client_lost(s->client)) || (s->foreign && !fconn_usable(s->foreign)))
-		server_close(s);
-
-	more = k ? reallocarray(k->all, k->n + 1, sizeof(struct server *)) : NULL;
-	if (!more) {
-		server_free(s);
-		return;
-	}
-	s->used_ns = now_ns();
-	k->all = more;
-	k->all[k->n++] = s;
-}
-
-/* ---- the URLs of a command ---- */
-
-const char *server_path(const struct url *p)
-{
-	return *p->path ? p->path : ".";
-}
-
-const char *server_shown(const struct job *j, const struct url *p)
-{
-	return j->name ? j->name : server_path(p);
-}
-
-enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server *s,
-						   const struct url *p, struct err *e))
-{
-	enum exit_status all = EXIT_DONE;
-	struct server *s = NULL;
-
-	/* An interrupt also skips the following words. */
-	for (int i = 0; i < j->nwords && !signals_stopped(); i++) {
-		enum exit_status status;
-		struct err e = ERR_INIT;
-		struct url p;
-
-		if (url_of_server(j->words[i], &p, &e)) {
-			all = exit_worse(all, usage_error(j, "%s", e.text));
-			continue;
-		}
-
-		j->name = j->typed ? j->typed[i] : NULL;
-		if (!s || !server_is(s, &p) || !server_connected(s)) {
-			server_give(j, s);
-			s = server_take(j, &p, &e);
-		}
-		status = s ? exit_of(server_connect(s, &e), false) : EXIT_USAGE;
-		if (status == EXIT_DONE) {
-			status = fn(j, s, &p, &e) ? exit_of(e.code, false) : EXIT_DONE;
-			/* After a lost connection, connect again for the next word. */
-			if (status == EXIT_CONNECT)
-				server_close(s);
-		}
-		if (status != EXIT_DONE)
-			log_error("%s", e.text);
-		all = exit_worse(all, status);
-		url_clear(&p);
-	}
-	server_give(j, s);
-	return all;
+	return err_set(e, -EBADMSG, "%s: the server's answer is not a digest: %s", printable(place),
+		       printable(answer));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The progress line's text at any width, its rate, and exit statuses. */
+#include "client/engine.h"
 #include "client/report.h"
 
 #include <errno.h>
@@ -139,7 +140,7 @@ static void test_exit(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(exit_of(cases[i].code, false), cases[i].early);
 		assert_int_equal(exit_of(cases[i].code, true), cases[i].begun);
-		assert_int_equal(exit_is_lost(cases[i].code), cases[i].lost);
+		assert_int_equal(error_is_lost(cases[i].code), cases[i].lost);
 	}
 	assert_int_equal(exit_worse(EXIT_SOME_FAILED, EXIT_CONNECT), EXIT_CONNECT);
 	assert_int_equal(exit_worse(EXIT_SOME_FAILED, EXIT_DONE), EXIT_SOME_FAILED);

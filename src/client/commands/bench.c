@@ -298,7 +298,7 @@ static enum exit_status bench_server(struct job *j, struct server *s, struct ser
 	return status;
 }
 
-enum exit_status rftp_bench(struct job *j)
+enum exit_status command_bench(struct job *j)
 {
 	bool both = j->o.bench_way == WAY_BOTH;
 	struct server *s, *second = NULL;

@@ -146,7 +146,7 @@ static enum exit_status put_run(const struct job *j, const struct put *p, struct
 	return status;
 }
 
-enum exit_status rftp_put(struct job *j)
+enum exit_status command_put(struct job *j)
 {
 	enum exit_status status = EXIT_SOME_FAILED;
 	struct report *r = NULL;
@@ -349,7 +349,7 @@ static enum exit_status get_group(const struct job *j, struct get *g, struct get
 	return status;
 }
 
-enum exit_status rftp_get(struct job *j)
+enum exit_status command_get(struct job *j)
 {
 	enum exit_status status = EXIT_SOME_FAILED;
 	struct err e = ERR_INIT;
@@ -425,7 +425,7 @@ const char *sync_refuses(const struct job *j)
 	return NULL;
 }
 
-enum exit_status rftp_sync(struct job *j)
+enum exit_status command_sync(struct job *j)
 {
 	bool from = word_is_remote(j->words[0]), to = word_is_remote(j->words[1]);
 	struct options *o = &j->o;
@@ -436,5 +436,5 @@ enum exit_status rftp_sync(struct job *j)
 	if (!from && !to)
 		return usage_error(j, URL_LOCAL_WHY, printable(j->words[1]));
 	options_sync(o);
-	return from && to ? rftp_cp(j) : from ? rftp_get(j) : rftp_put(j);
+	return from && to ? command_cp(j) : from ? command_get(j) : command_put(j);
 }

@@ -378,7 +378,7 @@ static enum exit_status conclude(struct doctor *d)
 	return status;
 }
 
-enum exit_status rftp_doctor(struct job *j)
+enum exit_status command_doctor(struct job *j)
 {
 	struct doctor d = { .job = j,
 			    .here.name = "here",

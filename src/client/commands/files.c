@@ -6,45 +6,7 @@
 
 #include <fcntl.h>
 
-static bool is_directory_there(struct server *s, const char *path)
-{
-	struct ftp_facts f = { 0 };
-	struct err ignored = ERR_INIT;
-	bool yes = server_stat(s, path, &f, &ignored) == 0 && f.type == 'd';
-
-	ftp_facts_clear(&f);
-	return yes;
-}
-
 /* ---- mkdir ---- */
-
-/* Make path and its missing parents. Try path first, because usually only path is missing. */
-static int make_with_parents(struct server *s, const char *path, struct err *e)
-{
-	CLEANUP_FREE char *parent = strdup(path);
-	char *slash = parent ? strrchr(parent, '/') : NULL;
-	int rc;
-
-	if (!parent)
-		return err_sys(e, -ENOMEM, "%s", printable(path));
-
-	rc = server_simple(s, FTP_MKD, path, e);
-	if (rc == 0 || exit_is_lost(rc))
-		return rc;
-	if (is_directory_there(s, path))
-		return 0;
-
-	while (slash && slash > parent && slash[-1] == '/')
-		slash--;
-	if (slash)
-		*slash = '\0';
-
-	/* If the parent exists, a missing parent is not the reason of the failure. */
-	if (!slash || !*parent || is_directory_there(s, parent))
-		return rc;
-	rc = make_with_parents(s, parent, e);
-	return rc ? rc : server_simple(s, FTP_MKD, path, e);
-}
 
 static int mkdir_one(struct job *j, struct server *s, const struct url *p, struct err *e)
 {
@@ -54,7 +16,7 @@ static int mkdir_one(struct job *j, struct server *s, const struct url *p, struc
 	if (!path)
 		return err_sys(e, -ENOMEM, "%s", printable(p->path));
 
-	rc = j->o.parents ? make_with_parents(s, path, e) : server_simple(s, FTP_MKD, path, e);
+	rc = j->o.parents ? server_make_dirs(s, path, e) : server_simple(s, FTP_MKD, path, e);
 	if (rc == -ENOENT && !j->o.parents)
 		err_set(e, rc, "%s (-p makes missing parents, too)", e->text);
 	if (rc == 0)
@@ -62,7 +24,7 @@ static int mkdir_one(struct job *j, struct server *s, const struct url *p, struc
 	return rc;
 }
 
-enum exit_status rftp_mkdir(struct job *j)
+enum exit_status command_mkdir(struct job *j)
 {
 	return each_url(j, mkdir_one);
 }
@@ -122,7 +84,8 @@ static int rm_one(struct job *j, struct server *s, const struct url *p, struct e
 {
 	struct rm_output out = { .j = j };
 	const struct filter *filter = filter_is_set(&j->o.filter) ? &j->o.filter : NULL;
-	struct tree_removal r = { .lists = j->o.dry_run, .filter = filter, .removed = rm_report,
+	struct tree_removal r = { .lists = j->o.dry_run, .filter = filter,
+				  .rel_at = name_rel_at(p->path), .removed = rm_report,
 				  .arg = &out };
 	struct ftp_facts f = { 0 };
 	struct err why = ERR_INIT;
@@ -145,7 +108,7 @@ static int rm_one(struct job *j, struct server *s, const struct url *p, struct e
 	if (rc == 0 && f.type == 'd')
 		rc = -EISDIR;
 	ftp_facts_clear(&f);
-	if (rc && (exit_is_lost(rc) || !is_directory_there(s, p->path)))
+	if (rc && (error_is_lost(rc) || !server_is_directory(s, p->path)))
 		return err_set(e, rc, "%s", why.text);
 	if (rc && !j->o.recursive)
 		return err_set(e, -EISDIR, "%s is a directory (%srm -r removes it with "
@@ -254,7 +217,7 @@ static int rm_parts_one(struct job *j, struct server *s, const struct url *url, 
 			struct err reply = ERR_INIT;
 			int r = server_simple(s, FTP_DELE, p.parts.all[k], &reply);
 
-			if (exit_is_lost(r))
+			if (error_is_lost(r))
 				rc = err_set(&why, r, "%s", reply.text);
 			else if (r && r != -EBUSY)
 				part_failed(&p, p.parts.all[k], r, reply.text);
@@ -263,7 +226,7 @@ static int rm_parts_one(struct job *j, struct server *s, const struct url *url, 
 		}
 		names_clear(&p.parts);
 
-		if (rc && (i == 0 || exit_is_lost(rc))) {
+		if (rc && (i == 0 || error_is_lost(rc))) {
 			*e = why;
 		} else if (rc) {
 			part_failed(&p, p.path, rc, why.text);
@@ -277,7 +240,7 @@ static int rm_parts_one(struct job *j, struct server *s, const struct url *url, 
 	return rc;
 }
 
-enum exit_status rftp_rm(struct job *j)
+enum exit_status command_rm(struct job *j)
 {
 	enum exit_status status = EXIT_DONE;
 	int remote = 0;
@@ -305,21 +268,19 @@ static int mv_rename(struct server *s, const char *from, char **to, struct err *
 {
 	CLEANUP_FREE char *bare = name_trimmed(from);
 	char *inside;
-	int rc;
 
-	if (is_directory_there(s, *to) ||
-	    (names_directory(*to) && !is_directory_there(s, from))) {
+	if (server_is_directory(s, *to) ||
+	    (names_directory(*to) && !server_is_directory(s, from))) {
 		inside = bare ? name_below(*to, name_last(bare)) : NULL;
 		if (!inside)
 			return err_sys(e, -ENOMEM, "%s", printable(from));
 		free(*to);
 		*to = inside;
 	}
-	rc = server_simple(s, FTP_RNFR, from, e);
-	return rc ? rc : server_simple(s, FTP_RNTO, *to, e);
+	return server_rename(s, from, *to, e);
 }
 
-enum exit_status rftp_mv(struct job *j)
+enum exit_status command_mv(struct job *j)
 {
 	struct err e = ERR_INIT;
 	struct url from = { 0 }, to = { 0 };

@@ -18,37 +18,6 @@ enum { CONNECTIONS = 4, THREADS_MOST = 16, OPEN_DIRS = 64, PIECE = 1 << 20,
 
 /* ---- the digest of one file ---- */
 
-/* "SHA-256 0-4095 HEX name", draft-bryan-ftp-ext-hash */
-struct hash_reply {
-	char alg[32], range[48], hex[2 * DIGEST_MAX + 1];
-};
-
-/* Set the algorithm for all further files on this connection; NULL: the server's own. */
-static int hash_choose(struct ftp_client *client, const char *alg, struct err *e)
-{
-	char arg[128];
-	int rc;
-
-	if (!alg)
-		return 0;
-	snprintf(arg, sizeof(arg), "HASH %s", alg);
-	rc = ftp_simple(client, FTP_OPTS, arg, NULL, e);
-	return rc < 0 ? err_prefix(e, "%s", alg) : 0;
-}
-
-static int hash_there(struct ftp_client *client, const char *path, struct hash_reply *r,
-		      struct err *e)
-{
-	CLEANUP_FREE char *text = NULL;
-	int rc = ftp_simple(client, FTP_HASH, path, &text, e);
-
-	if (rc < 0)
-		return rc;
-	if (sscanf(text, "%31s %47s %128[0-9a-fA-F]", r->alg, r->range, r->hex) != 3)
-		return digest_bad_answer(path, text, e);
-	return 0;
-}
-
 static int hash_foreign(struct fconn *c, const char *path, const char *alg, struct hash_reply *r,
 			struct err *e)
 {
@@ -169,14 +138,11 @@ static void *tree_work(void *arg)
 			if (chosen != h->alg)
 				rc = hash_choose(w->client, h->alg, &e);
 			chosen = rc ? NULL : h->alg;
-			rc = rc ? rc : hash_there(w->client, path, &r, &e);
-			if (!rc && strcasecmp(r.alg, h->alg))
-				rc = err_set(&e, -EBADMSG, "%s: the server answers with another "
-					     "digest: %s", printable(path), printable(r.alg));
+			rc = rc ? rc : hash_ask(w->client, path, h->alg, &r, &e);
 		}
 		if (!rc && !digest_fits(h->alg, r.hex))
 			rc = digest_bad_answer(path, r.hex, &e);
-		if (t->s && exit_is_lost(rc))
+		if (t->s && error_is_lost(rc))
 			atomic_store(&t->lost, rc);
 		h->hex = rc ? NULL : strdup(r.hex);
 		h->why = rc ? strdup(e.text) : NULL;
@@ -286,7 +252,7 @@ static int list_there(struct listing_there *t, const char *rel, unsigned depth, 
 	struct facts_list l = { 0 };
 	int rc = path ? server_list(t->s, path, &l, e) : err_nomem(e);
 
-	if (rc && path && depth && !exit_is_lost(rc) && rc != -ENOMEM) {
+	if (rc && path && depth && !error_is_lost(rc) && rc != -ENOMEM) {
 		log_error("%s", e->text);
 		*e = (struct err)ERR_INIT;
 		t->l->failed++;
@@ -398,13 +364,13 @@ static int hash_one(struct job *j, struct server *s, const struct url *p, struct
 	else
 		rc = hash_choose(s->client, j->o.alg, e);
 	if (!rc && !s->foreign)
-		rc = hash_there(s->client, p->path, &r, e);
+		rc = hash_ask(s->client, p->path, NULL, &r, e);
 	if (!rc)
 		print_hash(j, j->o.json ? p->path : server_shown(j, p), r.alg, r.hex);
 	return rc;
 }
 
-enum exit_status rftp_hash(struct job *j)
+enum exit_status command_hash(struct job *j)
 {
 	return each_url(j, hash_one);
 }
@@ -541,7 +507,7 @@ static void verify_summary(const struct verify *v, const struct job *j)
 			v->failed ? ", some cannot be read" : "");
 }
 
-enum exit_status rftp_verify(struct job *j)
+enum exit_status command_verify(struct job *j)
 {
 	struct verify v = { .ntrees = (unsigned)j->nwords - 1 };
 	enum exit_status status;

@@ -144,7 +144,7 @@ static int ls_one(struct job *j, struct server *s, const struct url *p, struct e
 					       shown, e);
 }
 
-enum exit_status rftp_ls(struct job *j)
+enum exit_status command_ls(struct job *j)
 {
 	return each_url(j, ls_one);
 }
@@ -164,7 +164,7 @@ static int stat_one(struct job *j, struct server *s, const struct url *p, struct
 	return rc;
 }
 
-enum exit_status rftp_stat(struct job *j)
+enum exit_status command_stat(struct job *j)
 {
 	return each_url(j, stat_one);
 }
@@ -221,7 +221,7 @@ static int status_one(struct job *j, struct server *s, const struct url *p, stru
 	return rc < 0 ? rc : 0;
 }
 
-enum exit_status rftp_status(struct job *j)
+enum exit_status command_status(struct job *j)
 {
 	return each_url(j, status_one);
 }

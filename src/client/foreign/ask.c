@@ -409,12 +409,6 @@ static int find_digest(const struct fconn *c, size_t digits, char *hex, struct e
 	return digest_bad_answer(c->host, text, e);
 }
 
-int digest_bad_answer(const char *place, const char *answer, struct err *e)
-{
-	return err_set(e, -EBADMSG, "%s: the server's answer is not a digest: %s", printable(place),
-		       printable(answer));
-}
-
 int fconn_digest(struct fconn *c, const char *path, const char **alg,
 		 char hex[2 * DIGEST_MAX + 1], struct err *e)
 {
@@ -443,3 +437,8 @@ int fconn_digest(struct fconn *c, const char *path, const char **alg,
 	return err_set(e, -EOPNOTSUPP, "%s computes no %s%sdigests (neither by HASH nor by an X "
 		       "command)", c->host, *alg ? *alg : "", *alg ? " " : "");
 }
+
+const struct foreign_calls foreign_calls = {
+	.open = fconn_open, .close = fconn_close, .simple = fconn_simple,
+	.set_mode = fconn_set_mode, .stat = fconn_stat, .list = fconn_list,
+};

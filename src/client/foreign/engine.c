@@ -265,7 +265,8 @@ static int connect_worker(struct worker *w, struct err *e)
 
 		if (atomic_load(&f->stop))
 			return -ECANCELED;
-		if (code && !again_worth(code, w->fails, f->o->retries, w->was_connected, true)) {
+		if (code && (signals_stopped() ||
+			     !again_worth(code, w->fails, f->o->retries, w->was_connected, true))) {
 			leave_worker(w, e);
 			return -ECANCELED;
 		}
@@ -292,7 +293,7 @@ static bool may_try_again(const struct worker *w, unsigned attempts, int rc)
 {
 	uint64_t most = w->f->o->retries;
 
-	if (w->once || !rc)
+	if (w->once || !rc || signals_stopped())
 		return false;
 	if (fconn_usable(w->conn)) /* the data connection alone failed */
 		return again_worth(rc, attempts, most < DATA_TRIES ? most : DATA_TRIES, true, true);

@@ -7,8 +7,8 @@
 #define RFTP_CLIENT_FOREIGN_FOREIGN_H
 
 #include "client/client.h"
+#include "client/engine.h"
 #include "client/names.h"
-#include "control/control.h"
 
 #include <stdatomic.h>
 
@@ -136,8 +136,6 @@ int fconn_size(struct fconn *c, const char *path, uint64_t *size, struct err *e)
 int fconn_mtime(struct fconn *c, const char *path, int64_t *sec, uint32_t *ns, struct err *e);
 int fconn_set_mtime(struct fconn *c, const char *path, int64_t sec, struct err *e);
 int fconn_set_mode(struct fconn *c, const char *path, uint32_t mode, struct err *e);
-/* -EBADMSG with text; place: of the answer. */
-int digest_bad_answer(const char *place, const char *answer, struct err *e);
 /* The digest of path in lower-case hex. *alg: a name for digest_new(); NULL: set it to the server's
  * best algorithm. */
 int fconn_digest(struct fconn *c, const char *path, const char **alg,
@@ -147,6 +145,9 @@ int fconn_learn(struct fconn *c, struct err *e);
 /* Returns path in the form for commands: absolute, without "~" and without a slash at its end;
  * malloc'd. NULL with text: out of memory, or path has a line break in it. */
 char *fconn_absolute(const struct fconn *c, const char *path, struct err *e);
+
+/* The calls above for struct engine_env. */
+extern const struct foreign_calls foreign_calls;
 
 /* ---- files (conn.c) ---- */
 

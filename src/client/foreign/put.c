@@ -438,7 +438,7 @@ static int put_one_file(struct worker *w, void *arg, struct err *e)
 		rc = store_file(&s, e);
 	if (rc == 0)
 		foreign_done(w->f, t, kept || w->f->o->dry_run ? s.size : s.at, kept);
-	if (exit_is_lost(rc) && w->once)
+	if (error_is_lost(rc) && w->once)
 		err_set(e, e->code, "%s; standard input cannot be sent again", e->text);
 	if (s.fd > STDIN_FILENO)
 		close(s.fd);

@@ -257,7 +257,7 @@ static int finish_join_all(struct finish *f, struct server *s, uint64_t *bad, st
 		else
 			rc = 0;
 		shard_item_clear(&it);
-		if (rc < 0 && exit_is_lost(rc)) {
+		if (rc < 0 && error_is_lost(rc)) {
 			*e = why;
 			break;
 		}
@@ -460,7 +460,7 @@ static enum exit_status finish_sync(struct finish *f)
 	j.nwords = 2;
 	j.typed = NULL;
 	j.tap = &tap.tap;
-	status = rftp_sync(&j);
+	status = command_sync(&j);
 	free(args.settings);
 	return status;
 }
@@ -508,7 +508,7 @@ static enum exit_status finish_all(struct finish *f, struct server *s, struct er
 	return status;
 }
 
-enum exit_status rftp_finish_shards(struct job *j)
+enum exit_status command_finish_shards(struct job *j)
 {
 	struct finish f = { .j = j, .incomplete = j->o.incomplete };
 	struct option_args args = { 0 };

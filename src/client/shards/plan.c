@@ -603,7 +603,7 @@ static int planning_begin(struct planning *g, struct err *e)
 	return planning_directory(g, e);
 }
 
-enum exit_status rftp_plan_shards(struct job *j)
+enum exit_status command_plan_shards(struct job *j)
 {
 	struct planning g = { .j = j };
 	enum exit_status status = EXIT_SOME_FAILED;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The shell's current server and directories, the URLs and paths that words mean from there, and
  * the commands for them. Most commands for files run an rftp command. */
-#include "client/credentials.h"
 #include "client/foreign/foreign.h"
 #include "client/shell/shell.h"
+#include "client/terminal.h"
 
 #include <inttypes.h>
 #include <pwd.h>

@@ -58,6 +58,7 @@ enum item_kind { ITEM_PATH, ITEM_STDIO, ITEM_ZERO, ITEM_NULL };
 struct transfer_item {
 	enum item_kind kind;
 	const char *path;  /* ITEM_PATH; a trailing "/" counts (destination rule) */
+	int fd;            /* ITEM_STDIO: the stream, such as standard input; it stays open */
 	uint64_t size;     /* ITEM_ZERO */
 	struct bulk_piece piece; /* ITEM_PATH, a source */
 };

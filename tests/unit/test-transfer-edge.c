@@ -119,7 +119,7 @@ static void test_resumed_holes(void **state)
 /* On standard output holes are written as zeros. */
 static void test_sparse_to_a_stream(void **state)
 {
-	struct transfer_item out = { .kind = ITEM_STDIO };
+	struct transfer_item out = { .kind = ITEM_STDIO, .fd = STDOUT_FILENO };
 	int old, fd, r;
 	struct pair p;
 

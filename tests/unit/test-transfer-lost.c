@@ -164,6 +164,7 @@ static void test_all_channels_of_a_stream_die(void **state)
 		int fd = open(at(i ? "b" : "a"), i ? O_CREAT | O_WRONLY | O_TRUNC : O_RDONLY, 0600);
 		struct pair p;
 
+		item.fd = std;
 		set_faults("cut:after=5M");
 		start(&p);
 		fflush(stdout);
@@ -224,7 +225,7 @@ static void *end_soon(void *arg)
 /* Gets a to out, which fills up soon, and then ends the transfer. */
 static int get_to_nobody(int out, enum ending how)
 {
-	struct transfer_item item = { .kind = ITEM_STDIO };
+	struct transfer_item item = { .kind = ITEM_STDIO, .fd = STDOUT_FILENO };
 	int old, r;
 	struct ender n = { .how = how };
 	struct pair p;

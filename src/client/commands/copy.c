@@ -41,6 +41,7 @@ static int put_add_word(struct put *p, const char *word, struct err *e)
 	else
 		p->items[p->nitems++] = (struct transfer_item){
 			.kind = kinds[from.kind], .path = word, .size = from.size,
+			.fd = STDIN_FILENO,
 		};
 	p->pipe |= from.kind == URL_STDIO;
 	url_clear(&from);
@@ -257,6 +258,7 @@ static int get_set_destination(struct get *g, const char *word, const struct opt
 		return err_set(e, -EINVAL, "zero: is a source: a destination would be null:");
 	g->item.kind = kinds[g->to.kind];
 	g->item.path = g->to.path;
+	g->item.fd = STDOUT_FILENO;
 	if (g->item.kind == ITEM_STDIO && (g->nsources > 1 || o->recursive || o->files_from))
 		return err_set(e, -EINVAL, "one file at a time goes to standard output");
 	if (g->item.kind == ITEM_STDIO && (o->json || o->dry_run))

@@ -239,8 +239,10 @@ static int file_entry(struct sink *s, const struct bulk_entry *en, struct err *e
 		return -EPROTO;
 	if (s->dry && !(en->flags & ENTRY_F_ASK))
 		return -EPROTO; /* only entries that ask are answered; others would be written */
-	if (s->stream && (en->flags & ENTRY_F_SPARSE))
-		return -EPROTO; /* its holes would be missing from the output */
+	/* Holes would be missing from the output. A range may have none. */
+	if (s->stream && (en->flags & ENTRY_F_SPARSE) &&
+	    !((en->flags & ENTRY_F_RANGE) && data == en->range.length))
+		return -EPROTO;
 
 	if (s->discard || s->stream) {
 		parent = s->entries.base;

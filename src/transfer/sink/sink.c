@@ -263,7 +263,7 @@ static int sink_prepare(struct xfer *x, struct err *e)
 	root_rules_dirs(s->x.c->root, s->dirset);
 	s->discard = s->x.c->items[0].kind == ITEM_NULL;
 	if (s->x.c->items[0].kind == ITEM_STDIO) {
-		int r = stdout_open(&s->writers.out);
+		int r = stdout_open(&s->writers.out, s->x.c->items[0].fd);
 
 		if (r)
 			return err_sys(e, r, "standard output");

@@ -20,24 +20,25 @@ struct writer {
 
 /* ---- standard output: writes that can be cancelled ---- */
 
-int stdout_open(struct stdout_writer *o)
+int stdout_open(struct stdout_writer *o, int fd)
 {
+	char again[40];
 	struct stat st;
-	int fd;
 
-	*o = (struct stdout_writer){ .fd = STDOUT_FILENO, .chunk = SIZE_MAX };
+	*o = (struct stdout_writer){ .fd = fd, .chunk = SIZE_MAX };
 	o->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (o->wake < 0)
 		return -errno;
-	if (fstat(STDOUT_FILENO, &st) < 0)
+	if (fstat(fd, &st) < 0)
 		return 0;                /* write(2) will return the error */
 	o->socket = S_ISSOCK(st.st_mode);
-	if (!S_ISFIFO(st.st_mode) && !isatty(STDOUT_FILENO))
+	if (!S_ISFIFO(st.st_mode) && !isatty(fd))
 		return 0;
 
 	/* O_NONBLOCK belongs to the open file description, which the parent process shares. A pipe
 	 * or terminal can be opened once more, for a description of its own. */
-	fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	snprintf(again, sizeof(again), "/proc/self/fd/%d", fd);
+	fd = open(again, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd >= 0) {
 		o->fd = fd;
 		o->own = true;

@@ -9,18 +9,19 @@
 #include "transfer/sets.h"
 #include "transfer/xfer.h"
 
-/* Standard output; stdout_wake() ends a write to a consumer that has stopped reading. */
+/* Standard output or another descriptor; stdout_wake() ends a write to a consumer that has stopped
+ * reading. */
 struct stdout_writer {
-	int fd;          /* standard output, or another description of the same pipe */
+	int fd;          /* the given one, or another description of the same pipe */
 	int wake;        /* eventfd */
 	size_t chunk;    /* most bytes that a write after poll(2) accepts without sleeping */
 	bool own;        /* fd is ours to close */
 	bool socket;
 };
 
-/* 0 or a negative errno. Flags of standard output are left alone: it is shared with other
- * processes. */
-int stdout_open(struct stdout_writer *o);
+/* fd stays the caller's. Its flags are left alone: standard output is shared with other processes.
+ * 0 or a negative errno. */
+int stdout_open(struct stdout_writer *o, int fd);
 /* Write len bytes. 0; -ECANCELED after stdout_wake(), with any part of them written; or another
  * negative errno. One thread. */
 int stdout_write(struct stdout_writer *o, const void *p, size_t len);

@@ -324,11 +324,20 @@ static int zero_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32
 	return rc ? rc : finish_piece(r, f, b);
 }
 
-/* Read len bytes of standard input, fewer at its end. It may be silent for long, so the wait ends
- * when the transfer has failed. */
-static ssize_t read_stdin(struct reader *r, uint8_t *p, size_t len)
+/* The stream among the items of a transfer; there is one at most. */
+static int stream_fd(const struct transfer_config *c)
 {
-	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+	for (uint32_t i = 0; i < c->nitems; i++)
+		if (c->items[i].kind == ITEM_STDIO)
+			return c->items[i].fd;
+	return -1;
+}
+
+/* Read len bytes of a stream, fewer at its end. It may be silent for long, so the wait ends when
+ * the transfer has failed. */
+static ssize_t read_stream(struct reader *r, int fd, uint8_t *p, size_t len)
+{
+	struct pollfd in = { .fd = fd, .events = POLLIN };
 	size_t have = 0;
 
 	while (have < len) {
@@ -338,7 +347,7 @@ static ssize_t read_stdin(struct reader *r, uint8_t *p, size_t len)
 			return -ECANCELED;
 		if (poll(&in, 1, STDIN_POLL_MS) <= 0)
 			continue;
-		n = read(STDIN_FILENO, p + have, len - have);
+		n = read(fd, p + have, len - have);
 		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return -errno;
 		if (!n)
@@ -348,11 +357,11 @@ static ssize_t read_stdin(struct reader *r, uint8_t *p, size_t len)
 	return (ssize_t)have;
 }
 
-/* Read standard input to its end. */
+/* Read the stream to its end. */
 static int reader_stream(struct reader *r, struct sfile *f)
 {
+	int fd = stream_fd(r->s->x.c), rc = 0;
 	uint64_t at = 0;
-	int rc = 0;
 
 	while (!rc) {
 		struct block *b = reader_block(r);
@@ -363,7 +372,7 @@ static int reader_stream(struct reader *r, struct sfile *f)
 			rc = -ECANCELED;
 			break;
 		}
-		n = read_stdin(r, block_payload(b), most < b->cap ? most : b->cap);
+		n = read_stream(r, fd, block_payload(b), most < b->cap ? most : b->cap);
 		if (n <= 0) {
 			pool_put(b);
 			rc = (int)n;

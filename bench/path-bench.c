@@ -320,8 +320,7 @@ int main(int argc, char **argv)
 		set_option(argv[i]);
 	if (!opt.channels || opt.channels > CHANNELS_MAX)
 		set_option("channels");
-	if (getenv("DEBUG"))
-		log_set_level(LOG_LV_DEBUG);
+	log_init("path-bench", getenv("DEBUG") ? LOG_LV_DEBUG : LOG_LV_INFO, false);
 	signal(SIGPIPE, SIG_IGN);
 	if (opt.op && !opt.addr)
 		set_option("addr");

@@ -39,7 +39,9 @@ static char *also_file;
 static log_sink_fn *sink;
 static void *sink_arg;
 
-static int max_level = LOG_LV_INFO; /* atomic: the shell's "set" changes it */
+/* Atomic: the shell's "set" changes it. Nothing is logged before log_init(): librftp shares this
+ * code and must not write to its host's standard error. */
+static int max_level = LOG_LV_ERROR - 1;
 
 static pthread_mutex_t hook_lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*before_line)(void); /* guarded by hook_lock */

@@ -14,7 +14,7 @@
 enum log_level { LOG_LV_ERROR, LOG_LV_WARN, LOG_LV_INFO, LOG_LV_DEBUG };
 
 /* ident ("rftp") is printed before every line; stamped adds date, time and pid, for a server. Call
- * once, before threads start. */
+ * once, before threads start. Without it nothing is logged. */
 void log_init(const char *ident, enum log_level max, bool stamped);
 void log_set_level(enum log_level max);
 bool log_enabled(enum log_level level);

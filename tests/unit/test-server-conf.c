@@ -2,6 +2,7 @@
 /* rftpd's settings: the command line, rftpd.conf, their precedence, and the refused settings. */
 #include "proto/proto.h"
 #include "server/config/options.h"
+#include "util/util.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -329,5 +330,6 @@ int main(void)
 		TEST(test_rules), TEST(test_all_errors), TEST(test_together), TEST(test_show),
 	};
 
+	log_init("rftpd", LOG_LV_INFO, false);
 	return cmocka_run_group_tests_name("server-conf", tests, NULL, NULL);
 }

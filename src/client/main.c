@@ -83,6 +83,7 @@ int main(int argc, char **argv)
 
 	hold_standard_fds();
 	log_init("rftp", LOG_LV_WARN, false);
+	limits_may_rise();
 	if (options_parse(&a, argc, argv, &e)) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;

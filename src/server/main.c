@@ -163,6 +163,7 @@ int main(int argc, char **argv)
 
 	hold_standard_fds();
 	log_init("rftpd", LOG_LV_INFO, false);
+	limits_may_rise();
 	notify_begin();
 	bad = activation_take(&given, &sockets);
 

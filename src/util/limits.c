@@ -94,7 +94,14 @@ uint64_t cgroup_memory_limit(const char *proc, const char *sys)
 
 /* ---- setrlimit(2) ---- */
 
-/* The soft limit, raised to the hard one if the system allows it. */
+static bool may_rise; /* set at the start of a program */
+
+void limits_may_rise(void)
+{
+	may_rise = true;
+}
+
+/* The soft limit, raised to the hard one if the program and the system allow it. */
 static rlim_t raise_limit(__rlimit_resource_t resource, rlim_t unknown)
 {
 	struct rlimit r, raised;
@@ -102,7 +109,8 @@ static rlim_t raise_limit(__rlimit_resource_t resource, rlim_t unknown)
 	if (getrlimit(resource, &r))
 		return unknown;
 	raised = (struct rlimit){ r.rlim_max, r.rlim_max };
-	return r.rlim_cur < r.rlim_max && !setrlimit(resource, &raised) ? r.rlim_max : r.rlim_cur;
+	return may_rise && r.rlim_cur < r.rlim_max && !setrlimit(resource, &raised) ? r.rlim_max :
+										    r.rlim_cur;
 }
 
 unsigned raise_fd_limit(void)

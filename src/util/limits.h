@@ -13,6 +13,9 @@ unsigned cpus_allowed(void);
  * limit. proc, sys: "/proc/self/cgroup", "/sys/fs/cgroup", or copies. */
 uint64_t cgroup_memory_limit(const char *proc, const char *sys);
 
+/* Allow the functions below to raise limits. Programs call it at their start, before threads. In a
+ * library, limits stay as they are: select(2) in its host would fail on higher descriptors. */
+void limits_may_rise(void);
 /* Raise the limit of open descriptors as far as allowed, and return it. */
 unsigned raise_fd_limit(void);
 /* The same for locked memory (RLIMIT_MEMLOCK), in bytes; UINT64_MAX: unlimited. */

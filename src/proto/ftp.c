@@ -71,6 +71,7 @@ static const struct ftp_command commands[FTP_VERBS] = {
 	ROW(GIVE, REQUIRED, true, true, DEPENDS, "GIVE <bytes>", BULK_CODES),
 	ROW(TAKE, REQUIRED, true, true, DEPENDS, "TAKE <bytes>", BULK_CODES),
 	ROW(RMDA, REQUIRED, true, true, CHANGE, "RMDA <path>", "250 450 550"),
+	ROW(AVBL, OPTIONAL, true, true, NOTHING, "AVBL [<directory>]", "213 550"),
 };
 
 /* Compare without regard to the case of ASCII letters: toupper() would depend on the locale. */

@@ -22,6 +22,7 @@ enum ftp_verb {
 	FTP_GIVE,   /* rftp's own: GIVE <bytes>, TAKE <bytes>, see third.h */
 	FTP_TAKE,
 	FTP_RMDA,   /* RMDA <path>: remove a tree; other servers use this name, too */
+	FTP_AVBL,   /* draft-peterson-streamlined-ftp-command-extensions §4 */
 	FTP_VERBS
 };
 

@@ -54,7 +54,7 @@ VERBS = {
     'EPRT': 'EPRT |1|127.0.0.1|2000|', 'XMKD': 'XMKD x', 'XRMD': 'XRMD x', 'XCWD': 'XCWD d',
 }
 ALONE = ['PWD', 'CDUP', 'PASV', 'XPWD', 'XCUP']
-EITHER = ['EPSV', 'MLSD', 'MLST', 'LIST', 'NLST', 'STAT']
+EITHER = ['AVBL', 'EPSV', 'MLSD', 'MLST', 'LIST', 'NLST', 'STAT']
 
 transcript('before login', connect(), [
     'NOOP=200', 'noop=200', 'nOoP=200', 'SYST=215', 'FEAT=211', 'HELP=214', 'HELP STOR=214',
@@ -84,6 +84,7 @@ transcript('after login', connect(login=ANY), [
     'MODE S=200', 'MODE B=504', 'MODE C=504', 'MODE Z=504', 'STRU F=200', 'STRU R=504',
     'STRU P=504', 'STRU X=504', 'ALLO 1=202', 'ALLO 1 R 1=202', 'ALLO x=501', 'ALLO 1 R=501',
     'ALLO -1=501', 'ALLO 9223372036854775807=552', 'ALLO 99999999999999999999=501',
+    'AVBL=213', 'AVBL d=213', 'AVBL f=550', 'AVBL nope=550',
     'PWD=257', 'XPWD=257', 'CWD d=250', 'CDUP=250', 'XCWD d=250', 'XCUP=250', 'CWD nope=550',
     'CWD f=550', 'CWD ..=250', 'CWD /=250', 'CWD ~=250',
     'MKD m=257', 'MKD m=550', 'MKD nope/m=550', 'RMD m=250', 'RMD m=550', 'RMD f=550',

@@ -109,6 +109,7 @@ COMMANDS = {
     'MFMT': (CHANGE, ['20200101000000 theirs/file', '20200101000000 theirs']),
     # These need another right with other arguments.
     'MDTM': (None, ['theirs/file']), 'STAT': (SEE, ['theirs', 'theirs/file']), 'SITE': (None, ['HELP']),
+    'AVBL': (None, ['theirs', '']),
     'BULK': None, 'GIVE': None, 'TAKE': None,
 }
 MORE = [

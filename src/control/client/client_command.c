@@ -140,7 +140,7 @@ static const char *command_path(enum ftp_verb v, const char *arg)
 {
 	static const enum ftp_verb verbs[] = {
 		FTP_CWD, FTP_RETR, FTP_STOR, FTP_SIZE, FTP_MDTM, FTP_HASH, FTP_MLSD, FTP_MLST,
-		FTP_MKD, FTP_RMD, FTP_RMDA, FTP_DELE, FTP_RNFR, FTP_RNTO,
+		FTP_MKD, FTP_RMD, FTP_RMDA, FTP_DELE, FTP_RNFR, FTP_RNTO, FTP_AVBL,
 	};
 	/* After the mode. */
 	const char *blank = arg && v == FTP_SITE && !strncasecmp(arg, "CHMOD ", 6) ?

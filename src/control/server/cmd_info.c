@@ -249,6 +249,20 @@ int cmd_allo(struct ftp_session *s, char *arg)
 	return ftp_session_reply(s, 202, "Not needed");
 }
 
+/* The bytes that this account may still store below path; without an argument, below the current
+ * directory. */
+int cmd_avbl(struct ftp_session *s, char *path)
+{
+	const int how = O_PATH | O_DIRECTORY | O_CLOEXEC;
+	CLEANUP_CLOSE int fd = root_open(s->account.root, path, how, 0);
+	struct statvfs fs;
+	int rc = fd < 0 ? fd : fstatvfs(fd, &fs) ? -errno : 0;
+
+	if (rc)
+		return session_reply_errno(s, rc, path);
+	return ftp_session_reply(s, 213, "%" PRIu64, (uint64_t)fs.f_bavail * fs.f_frsize);
+}
+
 int cmd_noop(struct ftp_session *s, char *arg)
 {
 	return ftp_session_reply(s, 200, "Done: nothing");

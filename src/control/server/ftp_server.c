@@ -44,6 +44,7 @@ static const struct {
 	[FTP_SIZE] = { cmd_size, ARG_PATH }, [FTP_MDTM] = { cmd_mdtm, ARG_TEXT },
 	[FTP_MFMT] = { cmd_mfmt, ARG_TEXT }, [FTP_HASH] = { cmd_hash, ARG_PATH },
 	[FTP_MLSD] = { cmd_mlsd, ARG_PATH }, [FTP_MLST] = { cmd_mlst, ARG_PATH },
+	[FTP_AVBL] = { cmd_avbl, ARG_PATH },
 	[FTP_LIST] = { cmd_list, ARG_TEXT }, [FTP_NLST] = { cmd_nlst, ARG_TEXT },
 	[FTP_STAT] = { cmd_stat, ARG_TEXT },
 	[FTP_MKD] = { cmd_mkd, ARG_CHANGED_PATH }, [FTP_RMD] = { cmd_rmd, ARG_CHANGED_PATH },

@@ -77,7 +77,7 @@ ftp_handler cmd_user, cmd_pass, cmd_auth, cmd_pbsz, cmd_prot, cmd_quit;
 ftp_handler cmd_feat, cmd_opts, cmd_syst, cmd_type, cmd_mode, cmd_stru, cmd_allo, cmd_noop,
 	cmd_help, cmd_stat;
 ftp_handler cmd_pwd, cmd_cwd, cmd_cdup, cmd_size, cmd_mdtm, cmd_hash, cmd_mkd, cmd_rmd, cmd_dele,
-	cmd_rmda, cmd_rnfr, cmd_rnto, cmd_mfmt, cmd_site;
+	cmd_avbl, cmd_rmda, cmd_rnfr, cmd_rnto, cmd_mfmt, cmd_site;
 ftp_handler cmd_epsv, cmd_pasv, cmd_port, cmd_eprt;
 ftp_handler cmd_rest, cmd_retr, cmd_stor, cmd_appe, cmd_abor;
 ftp_handler cmd_mlsd, cmd_mlst, cmd_list, cmd_nlst;

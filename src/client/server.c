@@ -272,6 +272,7 @@ static struct ftp_client_config server_config(struct server *s, bool again, stru
 		.netrc = s->o.netrc,
 		.data_clear = s->o.prot == PROT_CLEAR,
 		.has_password = s->password,
+		.never_asks = !s->env->password,
 		.connect_timeout_ms = (int)(s->o.connect_timeout / 1000000),
 		.turn = s->turn,
 		.check_pin = again ? server_same_pin : server_check_pin,

@@ -204,6 +204,8 @@ struct ftp_client_config {
 	int (*stop)(void *arg);
 	void *arg;                   /* for these callbacks; must outlive the client */
 	bool has_password;           /* password() can answer without asking the user */
+	bool never_asks;             /* password() never asks the user: error messages do not
+				      * suggest a terminal */
 	/* The warnings that were given about a foreign server, shared by all connections to it.
 	 * NULL: give none. Must outlive the client. */
 	atomic_uint *said;

@@ -368,13 +368,14 @@ static int no_password(const struct ftp_client_config *cfg, const char *name, st
 		snprintf(port, sizeof(port), ":%u", url_port(cfg->url));
 	if (!given || stat(given, &st) || S_ISREG(st.st_mode))
 		snprintf(advice, sizeof(advice),
-			 "put \"machine %s%s%s%s login %s password ...\" into %s, or ",
-			 v6 ? "[" : "", host, v6 ? "]" : "", port, user,
-			 given ? printable(given) : "~/.netrc");
-	return err_set(e, -EACCES, "%sthere is no password for %s at %s: %srun rftp on a terminal, "
-		       "where it asks",
-		       cfg->certfile ? "the certificate is not enough, and " : "", user,
-		       host, advice);
+			 "%sput \"machine %s%s%s%s login %s password ...\" into %s%s",
+			 cfg->never_asks ? ": " : "", v6 ? "[" : "", host, v6 ? "]" : "", port,
+			 user, given ? printable(given) : "~/.netrc",
+			 cfg->never_asks ? "" : ", or ");
+	return err_set(e, -EACCES, "%sthere is no password for %s at %s%s%s%s",
+		       cfg->certfile ? "the certificate is not enough, and " : "", user, host,
+		       cfg->never_asks ? "" : ": ", advice,
+		       cfg->never_asks ? "" : "run rftp on a terminal, where it asks");
 }
 
 int ftp_try_passwords(const struct ftp_client_config *cfg, const char *user,

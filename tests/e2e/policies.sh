@@ -213,6 +213,17 @@ fi
 
 # ---- the attributes of unchanged files ----
 
+# A file that comes while its name is being copied is not replaced.
+random "$tmp/slow" 3000000
+rftp put -q --accept-new --skip-existing --rate 1M --block 64K "$tmp/slow" "$url/slow" 2>"$tmp/err" &
+others=($!)
+sleep 1
+echo mine >"$tmp/root/slow"
+wait "${others[0]}"
+status=$? others=()
+check "a file that comes meanwhile is an error" fails_with 1 'exists, and may not be replaced'
+check "and stays" test "$(cat "$tmp/root/slow")" = mine
+
 mode_is() { [ "$(stat -c %a "$dst/equal")" = "$1" ]; }
 # alike: the destination has the same file, with another mode
 alike() { cp -p "$tmp/src/equal" "$dst/equal" && chmod 604 "$dst/equal"; }

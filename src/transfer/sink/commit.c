@@ -108,7 +108,8 @@ struct part_spec sink_file_spec(struct sink *s, struct sink_file *f)
 		.set_mode = flags & BULK_F_MODES,
 		.set_times = flags & BULK_F_TIMES,
 		.set_owner = flags & BULK_F_OWNER,
-		.keep_old = s->x.c->keep_old,
+		/* A file that came after the decision is not replaced, either. */
+		.keep_old = s->x.c->keep_old || s->x.c->request.policy == POLICY_SKIP,
 		.inplace = flags & BULK_F_INPLACE && !f->range.length,
 		.journal = f->journal || f->range.length,
 		.range = { .offset = f->range.offset, .length = f->range.length },

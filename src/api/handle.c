@@ -12,7 +12,7 @@ const char *rftp_version(void)
 	return PACKAGE_VERSION;
 }
 
-/* ---- what the engine asks ---- */
+/* ---- the answers to the engine ---- */
 
 static int env_stop_fd(void *arg)
 {
@@ -77,7 +77,7 @@ struct rftp *rftp_new(void)
 	r->lead = r;
 	r->env = (struct engine_env){
 		.stop_fd = env_stop_fd, .stopped = env_stopped, .stoppable = env_stoppable,
-		.trusts = env_trusts, .umask = env_umask, .arg = r,
+		.trusts = env_trusts, .umask = env_umask, .silent = true, .arg = r,
 	};
 	return r;
 }

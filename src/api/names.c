@@ -124,10 +124,11 @@ int rftp_unlink(struct rftp *r, const char *path)
 {
 	int rc = api_begin(r);
 
-	if (!rc)
-		rc = server_simple(r->server, FTP_DELE, path, &r->error);
+	if (rc)
+		return api_end(r, rc);
+	rc = server_simple(r->server, FTP_DELE, path, &r->error);
 	if (rc && rc != -ENOENT && !error_is_connection(rc) && rc != -EINTR &&
-	    server_is_directory(r->server, path))
+	    server_connected(r->server) && server_is_directory(r->server, path))
 		rc = err_sys(&r->error, -EISDIR, "%s", printable(path));
 	return api_end(r, rc);
 }

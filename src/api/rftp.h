@@ -85,8 +85,8 @@ int rftp_at(struct rftp *r, const char *url);
 /* The text of the last error on this handle; "" if there was none. Valid until the next call. */
 const char *rftp_error(const struct rftp *r);
 
-/* End the current call with -ECANCELED, and also all later ones until rftp_uncancel(). A transfer
- * keeps what it needs to be resumed. Any thread; not while rftp_free() runs. */
+/* End the current call with -ECANCELED, and also all later ones until rftp_uncancel(). A stopped
+ * transfer can be resumed. Any thread; not while rftp_free() runs. */
 void rftp_cancel(struct rftp *r);
 void rftp_uncancel(struct rftp *r);
 

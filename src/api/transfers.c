@@ -39,6 +39,8 @@ static void on_file_failed(void *arg, const char *path, int code, const char *te
 
 	if (code == -EAGAIN && r->rereads) /* it has changed, and is read again */
 		return;
+	if (code == -EPERM && strstr(text, PART_KEPT_WHY)) /* it came meanwhile: RFTP_EXCLUSIVE */
+		code = -EEXIST;
 	if (!r->first.code)
 		err_set(&r->first, code ? code : -EIO, "%s", *text ? text : printable(path));
 	if (r->file)
@@ -107,6 +109,8 @@ static int transfer_run(struct rftp *r, struct attempts *a, unsigned flags)
 	a->watch = &api_watch;
 	a->watch_arg = r;
 	rc = attempts_make(a, &res, &r->error);
+	if (rc == -ENOTCONN && r->server->refused && !server_connected(r->server))
+		return r->server->refused;
 	if (rc)
 		return rc;
 
@@ -244,6 +248,8 @@ int rftp_copy(struct rftp *r, const char *from, struct rftp *other, const char *
 		rc = err_nomem(&r->error);
 	if (!rc)
 		rc = transfer_run(r, &c.attempts, flags);
+	if (rc == -ENOTCONN && other->server->refused && !server_connected(other->server))
+		rc = other->server->refused;
 	third_copy_clear(&c);
 	other->lead = other;
 	return api_end(r, rc);

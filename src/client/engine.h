@@ -30,6 +30,7 @@ struct engine_env {
 	char *(*password)(void *arg, const char *user, const char *host, bool again);
 	/* The umask for new files. The process's own umask must not remove more than it. */
 	mode_t (*umask)(void *arg);
+	bool silent; /* the program shows no log lines: a warning about safety is an error */
 	/* Connections by ftp:// and ftps://; NULL: they are refused. */
 	const struct foreign_calls *foreign;
 	void *arg;

@@ -93,6 +93,9 @@ static enum pin_answer server_check_pin(void *arg, const char *host, uint16_t po
 		if (rc == -ENODEV) /* the user has named a device, such as /dev/null, to save no
 				    * keys */
 			log_info("%s has the key %s", name, pin);
+		else if (rc && env->silent)
+			return err_set(e, -EKEYREJECTED, "the key of %s cannot be remembered: %s",
+				       name, why.text), PIN_REFUSED;
 		else if (rc)
 			log_warn("the key of %s is not remembered: %s", name, why.text);
 		else
@@ -438,7 +441,10 @@ int server_make_dirs(struct server *s, const char *path, struct err *e)
 	if (!slash || !*parent || server_is_directory(s, parent))
 		return rc;
 	rc = server_make_dirs(s, parent, e);
-	return rc ? rc : server_simple(s, FTP_MKD, path, e);
+	if (!rc)
+		rc = server_simple(s, FTP_MKD, path, e);
+	/* Another client may have made it just now. */
+	return rc && !error_is_lost(rc) && server_is_directory(s, path) ? 0 : rc;
 }
 
 /* Not every command can safely be sent twice, so NOOP goes before it. */

@@ -84,6 +84,7 @@ static int see(void *arg, const char *name, const struct rftp_stat *st)
 
 static void test_names(const char *url)
 {
+	struct rftp *closed;
 	struct rftp *r = opened(url);
 	struct rftp_stat st = { .mode = 1 };
 	struct seen s = { 0 };
@@ -142,6 +143,9 @@ static void test_names(const char *url)
 	GIVES(r, -ENOENT, rftp_rename(r, "/names/a b%20c", "/names/d/g"));
 	GIVES(r, -EISDIR, rftp_unlink(r, "/names/d/e"));
 	GIVES(r, -ENOENT, rftp_unlink(r, "/names/nope"));
+	closed = rftp_new();
+	GIVES(closed, -EINVAL, rftp_unlink(closed, "/names/nope"));
+	rftp_free(closed);
 	GIVES(r, -ENOTEMPTY, rftp_rmdir(r, "/names/d"));
 	GIVES(r, 0, rftp_rmdir(r, "/names/d/e/f"));
 	GIVES(r, -ENOENT, rftp_rmdir(r, "/names/d/e/f"));

@@ -110,12 +110,13 @@ static int digest_check(const struct copy *c, struct digests *d, bool source, GE
 
 /* ---- one copy ---- */
 
-/* A destination is a name, and never a directory to put something into. 0, or a negative errno. */
-static int destination_check(struct link *l, const char *path)
+int destination_check(struct link *l, const char *path)
 {
 	struct rftp_stat there;
 	struct stat here;
 
+	if (g_str_has_suffix(path, "/"))
+		return -EISDIR;
 	if (l)
 		return rftp_stat(l->r, path, &there) ? 0 : S_ISDIR(there.mode) ? -EISDIR : 0;
 	return stat(path, &here) ? 0 : S_ISDIR(here.st_mode) ? -EISDIR : 0;

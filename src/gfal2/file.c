@@ -72,11 +72,11 @@ static int file_start(struct file *f)
 	return -rc;
 }
 
-/* Wait for the end of the transfer. Returns its result. */
+/* Wait for the end of the transfer. Returns its result; also again, until the next one begins. */
 static int file_join(struct file *f)
 {
 	if (!f->runs)
-		return 0;
+		return f->rc;
 	pthread_join(f->thread, NULL);
 	close(f->ours);
 	close(f->theirs);
@@ -106,8 +106,10 @@ static int file_prepare(struct file *f, int flags)
 {
 	int rc;
 
-	if (f->writes)
-		return file_start(f);
+	if (f->writes) {
+		rc = destination_check(f->link, f->path);
+		return rc ? rc : file_start(f);
+	}
 	rc = rftp_stat(f->link->r, f->path, &f->stat);
 	if (rc)
 		return rc;

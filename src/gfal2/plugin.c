@@ -44,35 +44,61 @@ static char *url_without_user(const char *url)
 	return g_strconcat(SCHEME, at ? at + 1 : host, NULL);
 }
 
-/* A credential of gfal2 for url, or else a setting of our group. */
-static char *credential(const struct plugin *p, const char *type, const char *url,
-			const char *setting)
+/* A credential that gfal2 has for url, with or without the user in it. NULL: there is none, or only
+ * a default (X509), which *other gets if other is not NULL. */
+static char *credential(const struct plugin *p, const char *type, const char *url, char **other)
 {
-	char *value = gfal2_cred_get(p->context, type, url, NULL, NULL), *bare;
+	char *bare = url_without_user(url);
+	const char *const urls[] = { url, bare };
+	char *found = NULL;
 
-	if (!value || !*value) {
+	for (int i = 0; i < 2 && !found; i++) {
+		const char *prefix = NULL;
+		char *value = gfal2_cred_get(p->context, type, urls[i], &prefix, NULL);
+
+		if (value && *value && prefix && *prefix)
+			found = g_steal_pointer(&value);
+		else if (value && *value && other && !*other)
+			*other = g_steal_pointer(&value);
 		g_free(value);
-		bare = url_without_user(url);
-		value = gfal2_cred_get(p->context, type, bare, NULL, NULL);
-		g_free(bare);
 	}
-	if (value && *value)
-		return value;
-	g_free(value);
-	return setting ? gfal2_get_opt_string_with_default(p->context, GROUP, setting, NULL) : NULL;
+	g_free(bare);
+	return found;
 }
 
+static char *setting(const struct plugin *p, const char *key)
+{
+	return gfal2_get_opt_string_with_default(p->context, GROUP, key, NULL);
+}
+
+/* Certificate and key, and user and password, come from one place each: gfal2's credentials for
+ * this URL, our group, or for a certificate gfal2's default, a proxy that may not exist. */
 static void credentials_find(const struct plugin *p, const char *url, struct credentials *k)
 {
-	k->cert = credential(p, GFAL_CRED_X509_CERT, url, "CERT");
-	k->key = credential(p, GFAL_CRED_X509_KEY, url, "KEY");
-	k->user = credential(p, GFAL_CRED_USER, url, "USER");
-	k->password = credential(p, GFAL_CRED_PASSWD, url, "PASSWORD");
-	/* gfal2 names a proxy that may not exist. */
-	if (k->cert && access(k->cert, R_OK)) {
-		g_clear_pointer(&k->cert, g_free);
+	const char *host = url + strlen(SCHEME);
+	bool has_user = memchr(host, '@', strcspn(host, "/"));
+	char *cert = NULL, *key = NULL;
+
+	k->cert = credential(p, GFAL_CRED_X509_CERT, url, &cert);
+	k->key = credential(p, GFAL_CRED_X509_KEY, url, &key);
+	if (!k->cert) {
 		g_clear_pointer(&k->key, g_free);
+		k->cert = setting(p, "CERT");
+		k->key = k->cert ? setting(p, "KEY") : NULL;
 	}
+	if (!k->cert && cert && !access(cert, R_OK)) {
+		k->cert = g_steal_pointer(&cert);
+		k->key = g_steal_pointer(&key);
+	}
+	g_free(cert);
+	g_free(key);
+
+	k->user = credential(p, GFAL_CRED_USER, url, NULL);
+	k->password = credential(p, GFAL_CRED_PASSWD, url, NULL);
+	if (has_user || k->user || k->password)
+		return;
+	k->user = setting(p, "USER");
+	k->password = k->user ? setting(p, "PASSWORD") : NULL;
 }
 
 static void credentials_clear(struct credentials *k)
@@ -200,6 +226,8 @@ struct link *link_take(struct plugin *p, const char *url, guint64 seconds, GErro
 	}
 	if (l->r) {
 		l->cancel = gfal2_register_cancel_callback(p->context, on_cancel, l->r);
+		if (gfal2_is_canceled(p->context)) /* before the callback was there */
+			rftp_cancel(l->r);
 		rftp_set_timeout(l->r, seconds > G_MAXUINT / 1000 ? 0 : (guint)seconds * 1000);
 		rftp_set_progress(l->r, NULL, NULL);
 	}
@@ -497,18 +525,36 @@ static int plugin_checksum(plugin_handle data, const char *url, const char *type
 	return rc;
 }
 
+static ssize_t xattr_give(const char *value, void *buf, size_t size, GError **err)
+{
+	size_t n = strlen(value) + 1;
+
+	if (size && size < n) {
+		gfal2_set_error(err, plugin_domain(), ERANGE, __func__, "no room for the value");
+		return -1;
+	}
+	if (size)
+		memcpy(buf, value, n);
+	return (ssize_t)n;
+}
+
 /* The free space, as JSON in the form of other plugins, and the status of files, which are always
  * on disk. */
 static ssize_t plugin_getxattr(plugin_handle data, const char *url, const char *key, void *buf,
 			       size_t size, GError **err)
 {
 	struct plugin *p = data;
+	struct stat st;
 	uint64_t space;
 	struct link *l;
+	char json[64];
 	int rc;
 
-	if (!strcmp(key, GFAL_XATTR_STATUS))
-		return g_strlcpy(buf, GFAL_XATTR_STATUS_ONLINE, size) + 1;
+	if (!strcmp(key, GFAL_XATTR_STATUS)) {
+		if (plugin_stat(data, url, &st, err))
+			return -1;
+		return xattr_give(GFAL_XATTR_STATUS_ONLINE, buf, size, err);
+	}
 	if (strcmp(key, GFAL_XATTR_SPACETOKEN)) {
 		gfal2_set_error(err, plugin_domain(), ENODATA, __func__, "there is no attribute %s",
 				key);
@@ -518,10 +564,11 @@ static ssize_t plugin_getxattr(plugin_handle data, const char *url, const char *
 	rc = l ? rftp_space(l->r, rftp_path(l->r), &space) : -1;
 	if (l && rc)
 		rc = link_failed(l->r, rc, __func__, err);
-	else if (l)
-		rc = snprintf(buf, size, "{\"unusedsize\": %llu}", (unsigned long long)space) + 1;
 	link_give(p, l);
-	return rc;
+	if (!l || rc)
+		return -1;
+	snprintf(json, sizeof(json), "{\"unusedsize\": %llu}", (unsigned long long)space);
+	return xattr_give(json, buf, size, err);
 }
 
 static ssize_t plugin_listxattr(plugin_handle data, const char *url, char *list, size_t size,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The gfal2 plugin for rftp:// URLs: connections, and what its files share. gfal2 may call the
- * plugin from several threads at once. */
+/* The gfal2 plugin for rftp:// URLs: connections, and the functions that its files share. gfal2 may
+ * call the plugin from several threads at once. */
 #ifndef RFTP_GFAL2_PLUGIN_H
 #define RFTP_GFAL2_PLUGIN_H
 
@@ -49,6 +49,10 @@ off_t plugin_lseek(plugin_handle data, gfal_file_handle fh, off_t offset, int wh
 int plugin_close(plugin_handle data, gfal_file_handle fh, GError **err);
 
 /* ---- copy.c ---- */
+
+/* A destination is a name, and never a directory to put something into. l NULL: on this host. 0,
+ * or a negative errno. */
+int destination_check(struct link *l, const char *path);
 
 int plugin_can_copy(plugin_handle data, gfal2_context_t context, const char *src, const char *dst,
 		    gfal_url2_check check);

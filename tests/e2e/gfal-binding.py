@@ -74,6 +74,9 @@ def errors(url, dead):
     expect(errno.EEXIST, context.mkdir, url + '/d', 0o755)
     expect(errno.ENOSYS, context.checksum, url + '/small', 'nosuch')
     expect(errno.ECONNREFUSED, context.stat, dead + '/x')
+    expect(errno.EISDIR, context.open, url + '/d', 'w')
+    expect(errno.EISDIR, context.open, url + '/new/', 'w')
+    expect(errno.ENOENT, context.getxattr, url + '/nope', 'user.status')
 
 
 def files(url, path):

@@ -99,7 +99,8 @@ static void removed(void *arg, const char *path, unsigned depth)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fconn c = { .host = "h", .home = (char *)"/home/a b" };
-	struct server s = { .foreign = &c };
+	const struct engine_env env = { .foreign = &foreign_calls };
+	struct server s = { .env = &env, .foreign = &c };
 	const struct tree_removal r = { .removed = removed };
 	char hex[2 * DIGEST_MAX + 1];
 	const char *alg = NULL;

@@ -10,6 +10,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -116,6 +117,19 @@ def sync(way, *options):
     return ['rftp', 'sync', '--accept-new', '-a', '--delete', '--ack', 'written', *options, *words]
 
 
+def rsync(*words):
+    """rsync -aH, which some versions never end if a directory is in the way of a hard link. The exit
+    status, None for that, and the errors."""
+    with subprocess.Popen(['rsync', '-aH', '--modify-window=-1', *words], stderr=subprocess.PIPE,
+                          text=True, start_new_session=True) as run:
+        try:
+            errors = run.communicate(timeout=20)[1]
+            return run.returncode, errors
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            return None, 'not done within 20 s'
+
+
 def sends_nothing(src, rules):
     """All that the source has is left out."""
     listed = subprocess.run(['rsync', '-r', '--list-only', *rules, src + '/'], check=True,
@@ -158,18 +172,17 @@ for turn in range(count):
         shutil.rmtree(path, ignore_errors=True)
     os.mkdir(src)
     change(src, 12)
-    subprocess.run(['rsync', '-aH', '--modify-window=-1', src + '/', to], check=True)
+    assert rsync(src + '/', to)[0] == 0
     change(to, 6)
     change(src, 8)
-    subprocess.run(['rsync', '-aH', '--modify-window=-1', to + '/', judge], check=True)
+    assert rsync(to + '/', judge)[0] == 0
     rules = chance.sample(RULES, chance.randint(1, 3)) if chance.random() < .4 else []
-    ruling = subprocess.run(['rsync', '-aH', '--modify-window=-1', '--delete', *rules, src + '/', judge],
-                            check=False, stderr=subprocess.PIPE, text=True)
-    if ruling.returncode == 2:  # an internal error of rsync, with hard links
-        print('# rsync does not judge:', ruling.stderr.splitlines()[-1])
+    ruling, errors = rsync('--delete', *rules, src + '/', judge)
+    if ruling in (None, 2):  # 2: an internal error of rsync, with hard links
+        print('# rsync does not judge:', errors.splitlines()[-1])
         continue
-    assert ruling.returncode in (0, 23), ruling
-    blocked = ruling.returncode == 23  # an excluded name is in a directory that a file replaces
+    assert ruling in (0, 23), errors
+    blocked = ruling == 23  # an excluded name is in a directory that a file replaces
     if sends_nothing(src, rules):
         rules.append('--force')  # rftp must be sure that the source may be empty
     if turn % 3 == turn // 3 % 3:

@@ -14,6 +14,7 @@
 #define SCHEME "rftp://"
 #define NAMES_SECONDS 300
 #define CHECKSUM_SECONDS 1800
+#define IDLE_MOST 16 /* connections that are kept; calls at the same time may use more */
 
 GQuark plugin_domain(void)
 {
@@ -267,15 +268,23 @@ static int link_at(struct plugin *p, struct link *l, const char *url)
 
 void link_give(struct plugin *p, struct link *l)
 {
+	unsigned idle = 0;
+
 	if (!l)
 		return;
 	gfal2_remove_cancel_callback(p->context, l->cancel);
 	l->cancel = NULL;
 	rftp_uncancel(l->r);
 	g_mutex_lock(&p->lock);
-	l->next = p->idle;
-	p->idle = l;
+	for (const struct link *k = p->idle; k; k = k->next)
+		idle++;
+	if (idle < IDLE_MOST) {
+		l->next = p->idle;
+		p->idle = g_steal_pointer(&l);
+	}
 	g_mutex_unlock(&p->lock);
+	if (l)
+		link_free(l);
 }
 
 /* ---- names ---- */

@@ -242,7 +242,7 @@ check "and leaves nothing" test ! -e "$src/d/x"
 # whole SOURCE DESTINATION: the lists and finish-shards use the same places
 whole() {
 	local command=put
-	[[ $1 == rftp:* ]] && command=get
+	[[ $1 == rftp:* ]] && command="get"
 	plan x -a "$1" "$2" --shards 2
 	[ "$status" = 0 ] && copies "$command" x && finish_shards x && [ "$status" = 0 ] &&
 		not grep -q 'copied by finish' "$tmp/err"

@@ -62,6 +62,8 @@ void journal_name(char journal[PART_NAME_MAX], const char *name);
  * time. Or of the journal of the range at this offset of that part. */
 void range_part_name(char part[PART_NAME_MAX], const struct part_spec *s);
 void range_journal_name(char journal[PART_NAME_MAX], const char *part, uint64_t offset);
+/* Get the name of the journal of s, or of s's range. */
+void spec_journal_name(char journal[PART_NAME_MAX], const struct part_spec *s);
 /* Get the name of a link's temporary from the name of its part. */
 void link_temporary(char temporary[PART_NAME_MAX], const char *part);
 /* Get the name of the part to which name, a part, journal or temporary, belongs. */

@@ -82,18 +82,17 @@ static bool in_file(const struct journal *j, const struct part_run *run)
  * made again has none of its data. */
 static void hash_for_header(uint8_t hash[NAME_HASH_BYTES], const struct part_spec *s, int datafd)
 {
-	char part[PART_NAME_MAX], text[PART_NAME_MAX + 40];
+	char name[PART_NAME_MAX], text[PART_NAME_MAX + 40];
 	struct stat st;
 
 	if (!s->range.length) {
 		name_hash(hash, s->name);
 		return;
 	}
-	range_part_name(part, s);
-	range_journal_name(part, part, s->range.offset);
+	spec_journal_name(name, s);
 	if (fstat(datafd, &st))
 		st.st_ino = 0;
-	snprintf(text, sizeof(text), "%s %llx %llx", part, (unsigned long long)s->range.length,
+	snprintf(text, sizeof(text), "%s %llx %llx", name, (unsigned long long)s->range.length,
 		 (unsigned long long)st.st_ino);
 	name_hash(hash, text);
 }
@@ -214,11 +213,7 @@ struct journal *journal_open(int dirfd, const struct part_spec *s, int datafd, b
 		part_err(e, -ENOMEM, s, "journal");
 		return NULL;
 	}
-	journal_name(name, s->name);
-	if (s->range.length) {
-		range_part_name(name, s);
-		range_journal_name(name, name, s->range.offset);
-	}
+	spec_journal_name(name, s);
 
 	/* the part's lock excludes other writers; part_open_named() refuses files of other users */
 	j->fd = part_open_named(dirfd, name, 0600, &made);

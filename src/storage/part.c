@@ -166,14 +166,10 @@ static void remove_traces(struct part *p, int dirfd)
 {
 	char journal[PART_NAME_MAX];
 
-	if (p->kind == RANGE) {
-		/* Free its space before another writer may take the range. */
+	if (p->kind == RANGE) /* free its space before another writer may take the range */
 		fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			  (off_t)p->spec.range.offset, (off_t)p->spec.range.length);
-		range_journal_name(journal, p->own, p->spec.range.offset);
-	} else {
-		journal_name(journal, p->spec.name);
-	}
+	spec_journal_name(journal, &p->spec);
 	if (p->j)
 		unlinkat(dirfd, journal, 0);
 	if (p->kind == NAMED)
@@ -225,11 +221,10 @@ int part_stamp(const struct part_spec *s, struct timespec *t)
 	struct stat st;
 	int r;
 
-	part_name(part, s->name);
-	if (s->range.length) { /* others write to the part, too */
-		range_part_name(part, s);
-		range_journal_name(part, part, s->range.offset);
-	}
+	if (s->range.length) /* others write to the part, too */
+		spec_journal_name(part, s);
+	else
+		part_name(part, s->name);
 	r = dir_stat(s->dir, s->inplace ? s->name : part, &st);
 	if (!r)
 		*t = st.st_mtim;
@@ -517,6 +512,16 @@ void range_journal_name(char journal[PART_NAME_MAX], const char *part, uint64_t 
 	part_of(journal, part);
 	snprintf(journal + PREFIX_LEN + HEX_LEN, PART_NAME_MAX - PREFIX_LEN - HEX_LEN, "%s%0*llx",
 		 range_suffix, RANGE_DIGITS, (unsigned long long)offset);
+}
+
+void spec_journal_name(char journal[PART_NAME_MAX], const struct part_spec *s)
+{
+	if (s->range.length) {
+		range_part_name(journal, s);
+		range_journal_name(journal, journal, s->range.offset);
+	} else {
+		journal_name(journal, s->name);
+	}
 }
 
 void link_temporary(char temporary[PART_NAME_MAX], const char *part)

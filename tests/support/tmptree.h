@@ -108,4 +108,39 @@ static inline int tmp_count(const char *name, const char *prefix)
 	return n;
 }
 
+#ifdef RFTP_STORAGE_H
+/* ---- for tests of parts: the directory d, for one test of cmocka ---- */
+
+static struct dirs *tmp_dirs;
+static struct dir *tmp_top;
+
+static inline struct dir *tmp_open_top(void)
+{
+	int fd = open(tmp_at("d"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? NULL : dir_top(tmp_dirs, fd, tmp_at("d"));
+}
+
+static inline int tmp_parts_setup(void **state)
+{
+	(void)state;
+	tmp_mkdir("d");
+	tmp_dirs = dirs_new(8);
+	tmp_top = tmp_open_top();
+	return tmp_top ? 0 : -1;
+}
+
+static inline int tmp_parts_teardown(void **state)
+{
+	struct root *r = root_new(tmp_dir, false, NULL);
+	int code = root_remove_tree(r, "d", NULL);
+
+	(void)state;
+	root_free(r);
+	dir_put(tmp_top);
+	dirs_free(tmp_dirs);
+	return code;
+}
+#endif
+
 #endif

@@ -17,8 +17,6 @@
 #define PIECES 3
 #define SIZE (PIECES * (uint64_t)PIECE)
 
-static struct dirs *set;
-static struct dir *top;
 static uint8_t data[SIZE];
 
 static int begin_all(void **state)
@@ -28,34 +26,9 @@ static int begin_all(void **state)
 	return tmp_setup(state);
 }
 
-static int begin_one(void **state)
-{
-	int fd;
-
-	(void)state;
-	tmp_mkdir("d");
-	set = dirs_new(8);
-	fd = open(tmp_at("d"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	top = dir_top(set, fd, tmp_at("d"));
-	return 0;
-}
-
-static int end_one(void **state)
-{
-	struct root *r = root_new(tmp_dir, false, NULL);
-	int code = root_remove_tree(r, "d", NULL);
-
-	(void)state;
-	root_free(r);
-	dir_put(top);
-	dirs_free(set);
-	return code;
-}
-
 static struct part_spec whole(void)
 {
-	struct part_spec s = { .dir = top, .name = "f", .set_mode = true, .set_times = true,
+	struct part_spec s = { .dir = tmp_top, .name = "f", .set_mode = true, .set_times = true,
 			       .journal = true };
 
 	s.meta = (struct meta){ .size = SIZE, .mode = 0640, .mtime_s = 1234567890, .mtime_ns = 42 };
@@ -507,7 +480,7 @@ static void names(void **state)
 	assert_string_not_equal(of, part);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, begin_one, end_one)
+#define T(f) cmocka_unit_test_setup_teardown(f, tmp_parts_setup, tmp_parts_teardown)
 
 int main(void)
 {

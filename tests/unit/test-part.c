@@ -21,17 +21,6 @@
 
 /* ---- fixture ---- */
 
-static struct dirs *set;
-static struct dir *top; /* "d" in the temporary directory */
-
-static struct dir *open_top(void)
-{
-	int fd = open(tmp_at("d"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	assert_true(fd >= 0);
-	return dir_top(set, fd, tmp_at("d"));
-}
-
 static int begin_all(void **state)
 {
 	umask(0); /* as in the programs */
@@ -40,24 +29,8 @@ static int begin_all(void **state)
 
 static int begin_one(void **state)
 {
-	(void)state;
 	set_faults(NULL);
-	tmp_mkdir("d");
-	set = dirs_new(8);
-	top = open_top();
-	return 0;
-}
-
-static int end_one(void **state)
-{
-	struct root *r = root_new(tmp_dir, false, NULL);
-	int code = root_remove_tree(r, "d", NULL);
-
-	(void)state;
-	root_free(r);
-	dir_put(top);
-	dirs_free(set);
-	return code;
+	return tmp_parts_setup(state);
 }
 
 /* The number of part files and journals that remain. */
@@ -68,7 +41,7 @@ static int litter(void)
 
 static struct part_spec spec(const char *name)
 {
-	struct part_spec s = { .dir = top, .name = name, .set_mode = true, .set_times = true };
+	struct part_spec s = { .dir = tmp_top, .name = name, .set_mode = true, .set_times = true };
 
 	s.meta.mode = 0640;
 	s.meta.mtime_s = 1234567890;
@@ -132,10 +105,10 @@ static const bool without_tmpfile[] = { false, true };
 
 static void choose(bool no_tmpfile)
 {
-	dir_put(top);
-	top = open_top();
+	dir_put(tmp_top);
+	tmp_top = tmp_open_top();
 	if (no_tmpfile)
-		dir_set_no_tmpfile(top);
+		dir_set_no_tmpfile(tmp_top);
 }
 
 /* ---- commit and abandon ---- */
@@ -389,7 +362,7 @@ static void names(void **state)
 	s = spec(longest);
 	for (size_t i = 0; i < 2; i++) {
 		choose(without_tmpfile[i]);
-		s.dir = top;
+		s.dir = tmp_top;
 		assert_int_equal(part_write_whole(&s, "x", 1, NULL), 0);
 	}
 	assert_int_equal(litter(), 0);
@@ -457,7 +430,7 @@ static void the_second_writer_is_refused(void **state)
 	(void)state;
 	assert_int_equal(refused(&s, "another transfer is writing it"), -EBUSY);
 	choose(true);
-	s.dir = other.dir = top;
+	s.dir = other.dir = tmp_top;
 	assert_int_equal(refused(&other, "another transfer"), -EBUSY);
 	assert_int_equal(part_write_whole(&other, "x", 1, NULL), -EBUSY);
 	assert_int_equal(litter(), 2); /* the first writer's part and journal remain */
@@ -521,7 +494,7 @@ static void many_whole_writers_of_one_name(void **state)
 		pthread_t t[4];
 
 		choose(without_tmpfile[way]);
-		w.dir = top;
+		w.dir = tmp_top;
 		for (int i = 0; i < 4; i++)
 			assert_int_equal(thread_start(&t[i], "w", write_same, &w), 0);
 		while (atomic_load(&w.done) < 4)
@@ -1259,7 +1232,7 @@ static void killed_at_any_instant(void **state)
 	assert_int_equal(litter(), 0);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, begin_one, end_one)
+#define T(f) cmocka_unit_test_setup_teardown(f, begin_one, tmp_parts_teardown)
 
 int main(void)
 {

@@ -387,28 +387,26 @@ static int plugin_mkdir(plugin_handle data, const char *url, mode_t mode, gboole
 	return rc;
 }
 
-static int plugin_rmdir(plugin_handle data, const char *url, GError **err)
+static int remove_by(struct plugin *p, const char *url, const char *function, GError **err,
+		     int (*fn)(struct rftp *r, const char *path))
 {
-	struct plugin *p = data;
 	struct link *l = link_take(p, url, names_seconds(p), err);
-	int rc = l ? rftp_rmdir(l->r, rftp_path(l->r)) : -1;
+	int rc = l ? fn(l->r, rftp_path(l->r)) : -1;
 
 	if (l && rc)
-		rc = link_failed(l->r, rc, __func__, err);
+		rc = link_failed(l->r, rc, function, err);
 	link_give(p, l);
 	return rc;
 }
 
+static int plugin_rmdir(plugin_handle data, const char *url, GError **err)
+{
+	return remove_by(data, url, __func__, err, rftp_rmdir);
+}
+
 static int plugin_unlink(plugin_handle data, const char *url, GError **err)
 {
-	struct plugin *p = data;
-	struct link *l = link_take(p, url, names_seconds(p), err);
-	int rc = l ? rftp_unlink(l->r, rftp_path(l->r)) : -1;
-
-	if (l && rc)
-		rc = link_failed(l->r, rc, __func__, err);
-	link_give(p, l);
-	return rc;
+	return remove_by(data, url, __func__, err, rftp_unlink);
 }
 
 /* On the kept connection, one after another. */

@@ -35,10 +35,10 @@ int parse_bool(const char *s, bool *v);
 /* Is word in list, such as "cpu,memory" or "cpu, memory"? list NULL: no. */
 bool list_has(const char *list, const char *word);
 
-/* "1.5 GiB", "812 MiB/s", "1:02:03"; each writes at most n bytes with its NUL and returns out. */
 /* "" for 1, otherwise "s", behind a noun. */
 const char *plural(uint64_t n);
 
+/* "1.5 GiB", "812 MiB/s", "1:02:03"; each writes at most n bytes with its NUL and returns out. */
 char *format_size(char *out, size_t n, uint64_t bytes);
 char *format_rate(char *out, size_t n, double bytes_per_second);
 char *format_seconds(char *out, size_t n, double seconds);

@@ -68,7 +68,7 @@ int digest_update(struct digest *d, const void *data, size_t len);
 /* Write the digest in lower-case hex with a NUL to hex, which has 2 * DIGEST_MAX + 1 bytes, and
  * reset d. 0 or a negative errno. */
 int digest_final_hex(struct digest *d, char *hex);
-/* The name in the table, with its case; NULL: unknown. */
+/* The name in the table, found without regard to case and hyphens; NULL: unknown. */
 const char *digest_name(const char *name);
 /* The digest_name() of the digest with so many hexadecimal digits: name, or with NULL the most
  * common one. NULL: there is none. */

@@ -172,12 +172,23 @@ const char *const *digest_names(void)
 	return names;
 }
 
-/* The index of a name, which FTP does not distinguish by case. */
+/* Are a and b the same name? FTP does not distinguish case, and other programs leave hyphens out. */
+static bool same_name(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		a += *a == '-';
+		b += *b == '-';
+		if (!*a || strncasecmp(a, b, 1))
+			return !*a && !*b;
+	}
+}
+
+/* The index of a name. */
 static size_t digest_index(const char *name)
 {
 	size_t i = 0;
 
-	while (names[i] && strcasecmp(names[i], name) != 0)
+	while (names[i] && !same_name(names[i], name))
 		i++;
 	return i;
 }

@@ -2,10 +2,7 @@
 /* Names on the server: facts, listings, directories, removal, digests, space. */
 #include "api/api.h"
 
-#include <strings.h>
 #include <sys/stat.h>
-
-enum { LINKS_MOST = 40 /* as the kernel */ };
 
 /* ---- facts ---- */
 
@@ -23,55 +20,29 @@ static void stat_of(const struct ftp_facts *f, struct rftp_stat *st)
 	};
 }
 
-int rftp_lstat(struct rftp *r, const char *path, struct rftp_stat *st)
+static int stat_by(struct rftp *r, const char *path, struct rftp_stat *st,
+		   int (*fn)(struct server *s, const char *path, struct ftp_facts *f,
+			     struct err *e))
 {
 	struct ftp_facts f = { 0 };
 	int rc = api_begin(r);
 
 	if (!rc)
-		rc = server_stat(r->server, path, &f, &r->error);
+		rc = fn(r->server, path, &f, &r->error);
 	if (!rc)
 		stat_of(&f, st);
 	ftp_facts_clear(&f);
 	return api_end(r, rc);
 }
 
-/* The path that target names in a link at path; malloc'd. */
-static char *link_target(const char *path, const char *target)
+int rftp_lstat(struct rftp *r, const char *path, struct rftp_stat *st)
 {
-	const char *slash = strrchr(path, '/');
-	char *to;
-
-	if (*target == '/' || !slash)
-		return strdup(target);
-	return asprintf(&to, "%.*s%s", (int)(slash + 1 - path), path, target) < 0 ? NULL : to;
+	return stat_by(r, path, st, server_stat);
 }
 
 int rftp_stat(struct rftp *r, const char *path, struct rftp_stat *st)
 {
-	CLEANUP_FREE char *at = strdup(path);
-	int rc = api_begin(r);
-
-	if (!rc && !at)
-		rc = err_nomem(&r->error);
-	for (int links = 0; !rc; links++) {
-		struct ftp_facts f = { 0 };
-		char *next = NULL;
-
-		rc = server_stat(r->server, at, &f, &r->error);
-		if (!rc && f.type == 'l' && f.target && links == LINKS_MOST)
-			rc = err_sys(&r->error, -ELOOP, "%s", printable(path));
-		else if (!rc && f.type == 'l' && f.target && !(next = link_target(at, f.target)))
-			rc = err_nomem(&r->error);
-		else if (!rc)
-			stat_of(&f, st);
-		ftp_facts_clear(&f);
-		if (!next)
-			break;
-		free(at);
-		at = next;
-	}
-	return api_end(r, rc);
+	return stat_by(r, path, st, server_stat_target);
 }
 
 int rftp_list(struct rftp *r, const char *path, rftp_list_fn *fn, void *arg)
@@ -171,31 +142,18 @@ int rftp_chmod(struct rftp *r, const char *path, unsigned mode)
 
 /* ---- digests and space ---- */
 
-/* Is name given, without regard to case and hyphens? */
-static bool alg_is(const char *name, const char *given)
-{
-	for (;; name++, given++) {
-		name += *name == '-';
-		given += *given == '-';
-		if (!*name || strncasecmp(name, given, 1))
-			return !*name && !*given;
-	}
-}
-
 int rftp_checksum(struct rftp *r, const char *path, const char *alg, char *hex, size_t size)
 {
-	const char *const *name = digest_names();
+	const char *name = digest_name(alg);
 	struct hash_reply reply;
 	int rc = api_begin(r);
 
-	while (*name && !alg_is(*name, alg))
-		name++;
-	if (!rc && !*name)
+	if (!rc && !name)
 		rc = err_set(&r->error, -EOPNOTSUPP, "there is no digest \"%s\"", printable(alg));
 	if (!rc)
-		rc = hash_choose(r->server->client, *name, &r->error);
+		rc = hash_choose(r->server->client, name, &r->error);
 	if (!rc)
-		rc = hash_ask(r->server->client, path, *name, &reply, &r->error);
+		rc = hash_ask(r->server->client, path, name, &reply, &r->error);
 	if (!rc && strlen(reply.hex) >= size)
 		rc = err_set(&r->error, -ERANGE, "no room for the digest");
 	if (!rc) {

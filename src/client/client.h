@@ -21,9 +21,9 @@ enum exit_status exit_of(int code, bool begun);
 /* The status of a command of two parts that ended with a and b. */
 enum exit_status exit_worse(enum exit_status a, enum exit_status b);
 
-/* A running command. */
 struct shard_tap;
 
+/* A running command. */
 struct job {
 	const struct command *cmd;
 	const struct option_args *args;

@@ -109,6 +109,8 @@ int server_chmod(struct server *s, const char *mode, const char *path, struct er
 int server_rename(struct server *s, const char *from, const char *to, struct err *e);
 /* ftp_stat() and ftp_list() on the connection of s. */
 int server_stat(struct server *s, const char *path, struct ftp_facts *f, struct err *e);
+/* As server_stat(), for the target of path if it is a symbolic link. -ELOOP: too many links. */
+int server_stat_target(struct server *s, const char *path, struct ftp_facts *f, struct err *e);
 int server_list(struct server *s, const char *path, struct facts_list *list, struct err *e);
 /* Is path a directory there? Errors count as no. */
 bool server_is_directory(struct server *s, const char *path);

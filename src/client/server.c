@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+enum { LINKS_MOST = 40 /* as the kernel */ };
 enum { PASSWORD_ATTEMPTS = 3 };
 
 /* ns. A connection that was used less than this ago, and on which no data has arrived since, is
@@ -398,6 +399,37 @@ int server_stat(struct server *s, const char *path, struct ftp_facts *f, struct 
 {
 	return s->foreign ? s->env->foreign->stat(s->foreign, path, f, e) :
 	       ftp_stat(s->client, path, f, e);
+}
+
+/* The path that target names in a link at path; malloc'd. */
+static char *link_leads_to(const char *path, const char *target)
+{
+	const char *slash = *target == '/' ? NULL : strrchr(path, '/');
+	char *to;
+
+	if (!slash)
+		return strdup(target);
+	return asprintf(&to, "%.*s%s", (int)(slash + 1 - path), path, target) < 0 ? NULL : to;
+}
+
+int server_stat_target(struct server *s, const char *path, struct ftp_facts *f, struct err *e)
+{
+	CLEANUP_FREE char *at = NULL;
+	int rc = server_stat(s, path, f, e);
+
+	for (int links = 0; !rc && f->type == 'l' && f->target; links++) {
+		char *next = link_leads_to(at ? at : path, f->target);
+
+		ftp_facts_clear(f);
+		memset(f, 0, sizeof(*f));
+		free(at);
+		at = next;
+		if (!at)
+			return err_nomem(e);
+		rc = links == LINKS_MOST ? err_sys(e, -ELOOP, "%s", printable(path)) :
+		     server_stat(s, at, f, e);
+	}
+	return rc;
 }
 
 int server_list(struct server *s, const char *path, struct facts_list *list, struct err *e)

@@ -18,6 +18,7 @@ struct finish {
 	struct shard_results done;   /* of the lists */
 	struct shard_results whole;  /* the files that an earlier run has joined */
 	FILE **results;              /* [p.n + 1] locked; 0: those of finish-shards */
+	struct shard_tap tap;
 	uint64_t missing, joined, lost, late;
 	bool incomplete;
 	int broken;                  /* a negative errno of results[0] */
@@ -27,7 +28,7 @@ static int finish_open(struct finish *f, struct err *e)
 {
 	int rc = 0;
 
-	shard_raise_files();
+	raise_fd_limit(); /* each list stays open */
 	f->results = calloc(f->p.n + 1, sizeof(*f->results));
 	if (!f->results)
 		return err_nomem(e);
@@ -405,22 +406,16 @@ static int finish_manifest(struct finish *f, const char *name, struct err *e)
 
 /* ---- the command ---- */
 
-struct finish_tap {
-	struct shard_tap tap;
-	struct finish *f;
-};
-
 /* From threads of the transfer, one at a time: finish-shards has copied, or would leave, a file. */
 static void finish_file_done(void *arg, const struct file_report *r)
 {
-	struct finish *f = ((struct finish_tap *)arg)->f;
-	const struct shard_tap *t = &((struct finish_tap *)arg)->tap;
+	struct finish *f = arg;
 	const char *rel = shard_below(f->p.get ? f->p.destination : f->p.source, r->path);
 	const struct shard_item it = { .path = (char *)(uintptr_t)rel, .size = r->bytes,
 				       .mtime_s = r->mtime_s, .mtime_ns = r->mtime_ns };
 
-	if (t->to.file_done)
-		t->to.file_done(t->to.arg, r);
+	if (f->tap.to.file_done)
+		f->tap.to.file_done(f->tap.to.arg, r);
 	if (r->end != FILE_COPIED || !r->plain || !rel || !r->sum)
 		return;
 	if (!f->incomplete && f->late++ < NAMED_MOST)
@@ -434,7 +429,6 @@ static void finish_file_done(void *arg, const struct file_report *r)
  * are the same by size and time; --update and --skip-existing keep their meaning. */
 static enum exit_status finish_sync(struct finish *f)
 {
-	struct finish_tap tap = { .tap = { .file_done = finish_file_done, .arg = &tap }, .f = f };
 	const struct option_args *given = f->j->args;
 	struct option_args args = *given;
 	struct job j = *f->j;
@@ -459,7 +453,8 @@ static enum exit_status finish_sync(struct finish *f)
 	j.words = words;
 	j.nwords = 2;
 	j.typed = NULL;
-	j.tap = &tap.tap;
+	f->tap = (struct shard_tap){ .file_done = finish_file_done, .arg = f };
+	j.tap = &f->tap;
 	status = command_sync(&j);
 	free(args.settings);
 	return status;

@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define PLAN_VERSION 1
@@ -237,15 +236,6 @@ struct server *shard_plan_connect(struct shard_plan *p, struct job *j, struct op
 	return NULL;
 }
 
-void shard_raise_files(void)
-{
-	struct rlimit files = { 0 };
-
-	getrlimit(RLIMIT_NOFILE, &files);
-	files.rlim_cur = files.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &files);
-}
-
 /* ---- options ---- */
 
 void shard_options(struct options *o)
@@ -305,25 +295,19 @@ int shard_sort(char *dir, struct err *e)
 
 /* ---- items ---- */
 
+/* The path is first: lists are sorted by it. */
 int shard_item_write(FILE *out, const struct shard_item *it)
 {
 	json_t *o = json_object();
-	CLEANUP_FREE char *line = NULL;
-	int rc = o ? json_set_name(o, "path", it->path) : -ENOMEM;
 
-	if (!rc)
-		rc = json_object_set_new(o, "size", json_integer((json_int_t)it->size)) ||
-		     json_object_set_new(o, "mtime", json_integer((json_int_t)it->mtime_s)) ||
-		     json_object_set_new(o, "mtime_ns", json_integer(it->mtime_ns)) ?
-		     -ENOMEM : 0;
-	if (!rc && it->range.length)
-		rc = json_object_set_new(o, "offset", json_integer((json_int_t)it->range.offset)) ||
-		     json_object_set_new(o, "length", json_integer((json_int_t)it->range.length)) ?
-		     -ENOMEM : 0;
-	line = json_line(o);
-	if (rc || !line)
+	if (!o || json_set_name(o, "path", it->path) ||
+	    json_object_update_new(o, json_pack("{s:I, s:I, s:I}", "size", (json_int_t)it->size,
+						"mtime", (json_int_t)it->mtime_s, "mtime_ns",
+						(json_int_t)it->mtime_ns))) {
+		json_decref(o);
 		return -ENOMEM;
-	return fputs(line, out) < 0 ? -errno : 0;
+	}
+	return shard_result_write(out, o, it);
 }
 
 void shard_item_clear(struct shard_item *it)

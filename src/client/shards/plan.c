@@ -17,7 +17,6 @@
 #define RANGE_UNIT (1ull << 20)   /* offsets of ranges are multiples of it */
 /* The bytes that take as long to copy as the creation of a file, bench/shard-cost. */
 #define FILE_COST (128ull << 10)
-#define LINKS_MOST 40              /* as the kernel */
 /* Files from this share of a list's cost on are dealt out first, the smaller ones fill the
  * lists. */
 #define BIG_SHARE 16
@@ -101,34 +100,16 @@ static bool is_server(const char *word, struct err *e)
 	return first && word_is_remote(first);
 }
 
-/* The path that a link at path leads to; malloc'd. */
-static char *link_leads_to(const char *path, const char *target)
-{
-	char *to;
-
-	return *target == '/' ? strdup(target) :
-	       asprintf(&to, "%.*s%s", (int)(name_last(path) - path), path, target) < 0 ? NULL : to;
-}
-
 /* Is path, on the server, a file, or a link to one? */
 static bool is_file_there(const struct planning *g, const char *path)
 {
-	CLEANUP_FREE char *at = names_directory(path) ? NULL : strdup(path);
-	struct err e = ERR_INIT;
-	char type = 'l';
+	struct ftp_facts f = { 0 };
+	struct err ignored = ERR_INIT;
+	bool file = !names_directory(path) &&
+		    !server_stat_target(g->server, path, &f, &ignored) && f.type == 'f';
 
-	for (int links = 0; at && type == 'l' && links < LINKS_MOST; links++) {
-		struct ftp_facts f = { 0 };
-		char *next = NULL;
-
-		type = ftp_stat(g->server->client, at, &f, &e) < 0 ? 0 : f.type;
-		if (type == 'l' && f.target)
-			next = link_leads_to(at, f.target);
-		ftp_facts_clear(&f);
-		free(at);
-		at = next;
-	}
-	return type == 'f';
+	ftp_facts_clear(&f);
+	return file;
 }
 
 /* Set the words, and connect to the server. */
@@ -550,23 +531,17 @@ static int planning_directory(struct planning *g, struct err *e)
 	return g->spool ? 0 : err_path(e, -errno, g->dir, CANNOT_WRITE);
 }
 
-/* Remove what a plan that has failed has made. */
-static void planning_remove(struct planning *g)
+/* A plan has failed: remove its files. The directory was empty before. */
+static void planning_remove(const struct planning *g)
 {
-	static const char *const names[] = {
-		SHARD_UNSORTED, SHARD_SORTED, "split.jsonl", "plan.json.new", "plan.json",
-	};
-	struct shard_plan at = { .dir = g->dir };
+	DIR *d = opendir(g->dir);
+	const struct dirent *de;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) + g->n; i++) {
-		size_t list = i + 1 - sizeof(names) / sizeof(names[0]);
-		CLEANUP_FREE char *path = i < sizeof(names) / sizeof(names[0]) ?
-					  in_dir(g, names[i]) :
-					  shard_path(&at, (unsigned)list, false);
-
-		if (path)
-			unlink(path);
-	}
+	while (d && (de = readdir(d)))
+		if (strcmp(de->d_name, ".") && strcmp(de->d_name, ".."))
+			unlinkat(dirfd(d), de->d_name, 0);
+	if (d)
+		closedir(d);
 	if (g->made)
 		rmdir(g->dir);
 }
@@ -593,7 +568,7 @@ static int planning_begin(struct planning *g, struct err *e)
 	why = sync_refuses(g->j);
 	if (why)
 		return err_set(e, -EINVAL, "%s", why);
-	shard_raise_files();
+	raise_fd_limit(); /* each list stays open */
 	g->n = o->shards;
 	g->file_cost = o->file_cost ? o->file_cost : FILE_COST;
 	g->dir = strdup(o->out);
@@ -603,13 +578,24 @@ static int planning_begin(struct planning *g, struct err *e)
 	return planning_directory(g, e);
 }
 
+/* Sort the spooled items, and cut them into lists. */
+static int planning_lists(struct planning *g, struct err *e)
+{
+	char id[33];
+	int rc = g->failed ? err_path(e, g->failed, g->dir, CANNOT_WRITE) : shard_sort(g->dir, e);
+
+	if (!rc)
+		rc = planning_cut(g, id, e);
+	return rc ? rc : planning_write(g, id, e);
+}
+
 enum exit_status command_plan_shards(struct job *j)
 {
 	struct planning g = { .j = j };
 	enum exit_status status = EXIT_SOME_FAILED;
 	struct url server = { 0 };
 	struct err e = ERR_INIT;
-	char id[33] = "";
+	bool planned;
 	int rc = planning_words(&g, &server, &e);
 
 	if (!rc)
@@ -624,21 +610,13 @@ enum exit_status command_plan_shards(struct job *j)
 		if (fclose(steal_ptr(&g.spool)) && !g.failed)
 			g.failed = -errno;
 		e = (struct err)ERR_INIT;
-		if (status <= EXIT_SOME_FAILED && g.failed)
-			rc = err_path(&e, g.failed, g.dir, CANNOT_WRITE);
-		if (status <= EXIT_SOME_FAILED && !rc)
-			rc = shard_sort(g.dir, &e);
-		if (status <= EXIT_SOME_FAILED && !rc)
-			rc = planning_cut(&g, id, &e);
-		if (status <= EXIT_SOME_FAILED && !rc)
-			rc = planning_write(&g, id, &e);
-		if (rc)
+		if (status <= EXIT_SOME_FAILED && planning_lists(&g, &e))
 			status = failed(&e, false);
-		else if (status == EXIT_SOME_FAILED && !g.files)
-			rc = -ENOENT; /* it is reported */
-		else if (status <= EXIT_SOME_FAILED)
+		planned = !e.code && (status == EXIT_DONE ||
+				      (status == EXIT_SOME_FAILED && g.files));
+		if (planned)
 			planning_say(&g);
-		if (rc || status > EXIT_SOME_FAILED)
+		else
 			planning_remove(&g);
 	}
 	if (g.spool)

@@ -329,22 +329,6 @@ static enum exit_status run_all(struct job *j, struct run *r, struct server *s, 
 	return status;
 }
 
-/* Options that decide what is copied, and how the copy looks, are those of the plan. */
-static bool is_of_plan(const char *name)
-{
-	static const char *const names[] = {
-		"recursive", "archive", "files-from", "null", "manifest", "exclude", "include",
-		"filter-from", "max-size", "min-size", "newer-than", "one-file-system", "follow",
-		"overwrite", "skip-existing", "update", "skip-same", "checksum", "dry-run",
-		"inplace", "no-times", "no-modes", "owner", "xattrs", "alg",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(names[i], name))
-			return true;
-	return false;
-}
-
 enum exit_status shard_run(struct job *j)
 {
 	struct option_args args = { 0 };
@@ -358,7 +342,7 @@ enum exit_status shard_run(struct job *j)
 	if (j->nwords)
 		return usage_error(j, "--shard-list: the plan names source and destination");
 	for (int i = 0; i < j->args->nsettings; i++)
-		if (is_of_plan(j->args->settings[i].def->name))
+		if (j->args->settings[i].def->where & OF_PLAN)
 			return usage_error(j, "%s is an option of plan-shards, not of --shard-list",
 					   setting_text(&j->args->settings[i]));
 	rc = run_begin(&r, j->o.shard_list, &e);

@@ -54,8 +54,6 @@ struct server *shard_plan_connect(struct shard_plan *p, struct job *j, struct op
 /* The file of list i, from 1; 0: of split.jsonl; result: of its results. malloc'd; NULL: out of
  * memory. */
 char *shard_path(const struct shard_plan *p, unsigned i, bool result);
-/* Raise the limit of open files: a plan may have many lists. */
-void shard_raise_files(void);
 /* Take away the options that only plan-shards and finish-shards use. */
 void shard_options(struct options *o);
 

@@ -85,6 +85,23 @@ enum exit_status command_doctor(struct job *j);
 enum exit_status command_plan_shards(struct job *j);
 enum exit_status command_finish_shards(struct job *j);
 
+/* ---- the terminal (terminal.c) ---- */
+
+struct engine_env;
+/* rftp itself: signals stop its calls, and the user at the terminal knows passwords and keys. */
+extern const struct engine_env rftp_env;
+/* The umask that rftp was started with. The first call sets the process's umask to 0: files of a
+ * transfer get exactly the modes of the request. */
+mode_t user_umask(void);
+
+/* Ask for a password, without echo. again: the last one was wrong. malloc'd; NULL: there is no
+ * terminal, or no answer. */
+char *ask_password(const char *user, const char *host, bool again);
+/* Ask for a line. malloc'd, without its newline; NULL: there is no terminal, or no answer. */
+char *ask_line(const char *question);
+/* Ask a question. True: the answer is "yes"; false: any other answer, or no terminal. */
+bool ask_yes(const char *question);
+
 /* ---- for commands ---- */
 
 /* For messages. %s: a word that another command would take; a path. */

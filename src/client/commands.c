@@ -2,7 +2,7 @@
 /* The table of commands, their exit statuses, and the function that runs a command. */
 #include "client/client.h"
 #include "client/names.h"
-#include "client/server.h"
+#include "client/servers.h"
 
 #include <stdarg.h>
 

@@ -2,7 +2,7 @@
 /* Lists of names, the output of names and facts, and patterns of names. */
 #include "client/names.h"
 #include "client/foreign/foreign.h"
-#include "client/server.h"
+#include "client/servers.h"
 
 #include <fnmatch.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Questions on the terminal, and the environment of the engine in the program rftp. */
-#include "client/terminal.h"
+#include "client/client.h"
 
 #include "client/foreign/foreign.h"
 #include "client/signals.h"
@@ -132,7 +132,7 @@ static char *rftp_password(void *arg, const char *user, const char *host, bool a
 }
 
 /* Keeps the first value: a later call in the same process finds the umask 0. */
-mode_t bulk_umask(void)
+mode_t user_umask(void)
 {
 	static mode_t mask;
 	static bool known;
@@ -147,7 +147,7 @@ mode_t bulk_umask(void)
 static mode_t rftp_umask(void *arg)
 {
 	(void)arg;
-	return bulk_umask();
+	return user_umask();
 }
 
 const struct engine_env rftp_env = {

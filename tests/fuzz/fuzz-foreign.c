@@ -3,7 +3,7 @@
  * features, facts, digests and lists. A listing ends with the line ".". The connection is replaced:
  * this file has the functions of conn.c that ask.c calls. */
 #include "client/foreign/foreign.h"
-#include "client/server.h"
+#include "client/servers.h"
 
 #include "tests/support/fuzz.h"
 

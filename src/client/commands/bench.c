@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp bench: transfers from memory to memory, so that storage does not matter. */
-#include "client/bulk.h"
+#include "client/servers.h"
 #include "client/signals.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp put and rftp get: copies between this host and servers. rftp sync: these, or rftp cp, as its
  * words say. */
-#include "client/bulk.h"
+#include "client/servers.h"
 #include "client/foreign/foreign.h"
 #include "client/names.h"
 #include "client/shards/shards.h"

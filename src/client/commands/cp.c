@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp cp: a copy from one server directly to another. */
-#include "client/bulk.h"
+#include "client/servers.h"
 #include "client/names.h"
 
 #define JSON_EVERY_SECONDS 1.0

@@ -3,7 +3,7 @@
 #ifndef RFTP_CLIENT_COMMANDS_DOCTOR_H
 #define RFTP_CLIENT_COMMANDS_DOCTOR_H
 
-#include "client/bulk.h"
+#include "client/servers.h"
 
 enum verdict { OK, UNKNOWN, WARNING, WRONG, VERDICTS };
 

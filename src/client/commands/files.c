@@ -2,7 +2,7 @@
 /* rftp mkdir, rftp rm and rftp mv. */
 #include "client/foreign/foreign.h"
 #include "client/names.h"
-#include "client/server.h"
+#include "client/servers.h"
 
 #include <fcntl.h>
 

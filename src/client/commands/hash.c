@@ -4,7 +4,7 @@
 #include "client/manifest.h"
 #include "client/names.h"
 #include "client/report.h"
-#include "client/server.h"
+#include "client/servers.h"
 #include "client/signals.h"
 
 #include <fcntl.h>

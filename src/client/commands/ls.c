@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp ls, rftp stat and rftp hash: facts about files on servers; and rftp status. */
 #include "client/names.h"
-#include "client/server.h"
+#include "client/servers.h"
 
 /* ---- ls ---- */
 

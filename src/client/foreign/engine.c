@@ -3,7 +3,7 @@
  * and retries, and the transfer from its start to its result. */
 #include "client/foreign/engine.h"
 
-#include "client/bulk.h"
+#include "client/servers.h"
 #include "client/signals.h"
 
 #include <time.h>
@@ -679,7 +679,7 @@ enum exit_status foreign_run(const struct foreign_ops *ops, const struct foreign
 	const struct options *o = &s->o;
 	struct foreign f = {
 		.ops = ops, .job = job, .o = o, .start_ns = now_ns(), .files_end = &f.files,
-		.events = report_events(job->report), .umask = bulk_umask(),
+		.events = report_events(job->report), .umask = user_umask(),
 		.dest = { .slash = names_directory(path) || job->into, .several = job->several },
 		.dest_path = name_trimmed(*path ? path : "."),
 		/* rftp.conf may ask for more connections than are allowed. */

@@ -8,7 +8,7 @@
 
 #include "client/foreign/foreign.h"
 #include "client/report.h"
-#include "client/server.h"
+#include "client/servers.h"
 #include "transfer/transfer.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * --delete; and one manifest lists all files. */
 #include "client/shards/shards.h"
 
-#include "client/bulk.h"
+#include "client/servers.h"
 #include "client/manifest.h"
 #include "client/names.h"
 #include "crypto/crypto.h"

@@ -2,7 +2,7 @@
 /* The files of a plan: plan.json, lists, results. */
 #include "client/shards/shards.h"
 
-#include "client/bulk.h"
+#include "client/servers.h"
 #include "client/names.h"
 #include "crypto/crypto.h"
 
@@ -255,7 +255,7 @@ void shard_options(struct options *o)
 
 FILE *shard_new_file(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644 & ~bulk_umask());
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644 & ~user_umask());
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 
 	if (!f && fd >= 0)
@@ -387,7 +387,7 @@ FILE *shard_results_open(const struct shard_plan *p, unsigned i, struct err *e)
 {
 	CLEANUP_FREE char *file = shard_path(p, i, true);
 	int fd = file ? open(file, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC,
-			     0644 & ~bulk_umask()) : -1;
+			     0644 & ~user_umask()) : -1;
 	FILE *results = fd < 0 ? NULL : fdopen(fd, "a+");
 
 	if (!results) {

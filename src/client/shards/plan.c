@@ -4,7 +4,7 @@
  * number. */
 #include "client/shards/shards.h"
 
-#include "client/bulk.h"
+#include "client/servers.h"
 #include "client/names.h"
 #include "crypto/crypto.h"
 
@@ -515,7 +515,7 @@ static int planning_directory(struct planning *g, struct err *e)
 {
 	CLEANUP_FREE char *spool = in_dir(g, SHARD_UNSORTED), *real = NULL;
 
-	g->made = !mkdir(g->dir, 0777 & ~bulk_umask());
+	g->made = !mkdir(g->dir, 0777 & ~user_umask());
 	if (!g->made && errno != EEXIST)
 		return err_path(e, -errno, g->dir, CANNOT_MAKE_DIR);
 	real = realpath(g->dir, NULL);

@@ -3,7 +3,7 @@
  * yet, and writes a line for each to the list's results. */
 #include "client/shards/shards.h"
 
-#include "client/bulk.h"
+#include "client/servers.h"
 #include "client/names.h"
 
 #include <libgen.h>

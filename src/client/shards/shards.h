@@ -14,7 +14,7 @@
 #define RFTP_CLIENT_SHARDS_H
 
 #include "client/client.h"
-#include "client/server.h"
+#include "client/servers.h"
 #include "transfer/transfer.h"
 
 #include <jansson.h>

@@ -3,7 +3,7 @@
  * the commands for them. Most commands for files run an rftp command. */
 #include "client/foreign/foreign.h"
 #include "client/shell/shell.h"
-#include "client/terminal.h"
+#include "client/client.h"
 
 #include <inttypes.h>
 #include <pwd.h>

@@ -6,7 +6,7 @@
 
 #include "client/client.h"
 #include "client/names.h"
-#include "client/server.h"
+#include "client/servers.h"
 
 /* ---- lines, line.c ---- */
 

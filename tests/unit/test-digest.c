@@ -67,6 +67,17 @@ static void names(void **state)
 	digest_free(NULL);
 }
 
+static void without_hyphens(void **state)
+{
+	(void)state;
+	assert_string_equal(digest_name("sha256"), "SHA-256");
+	assert_string_equal(digest_name("ADLER32"), "Adler-32");
+	assert_string_equal(digest_name("md-5"), "MD5");
+	assert_null(digest_name("SHA25"));
+	assert_null(digest_name("SHA2567"));
+	assert_null(digest_name("-"));
+}
+
 static void either_case(void **state)
 {
 	struct digest *d = digest_new("sha-256");
@@ -105,6 +116,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(known_sums),
 		cmocka_unit_test(names),
+		cmocka_unit_test(without_hyphens),
 		cmocka_unit_test(either_case),
 		cmocka_unit_test(run_digest),
 	};

@@ -469,13 +469,17 @@ int server_make_dirs(struct server *s, const char *path, struct err *e)
 	if (slash)
 		*slash = '\0';
 
-	/* If the parent exists, a missing parent is not the reason of the failure. */
-	if (!slash || !*parent || server_is_directory(s, parent))
+	/* If the parent exists, it is not the reason of the failure, unless another client has made
+	 * it just now. */
+	if (!slash || !*parent)
 		return rc;
-	rc = server_make_dirs(s, parent, e);
+	if (!server_is_directory(s, parent))
+		rc = server_make_dirs(s, parent, e);
+	else if (rc == -ENOENT)
+		rc = 0;
 	if (!rc)
 		rc = server_simple(s, FTP_MKD, path, e);
-	/* Another client may have made it just now. */
+	/* Another client may have made path, too. */
 	return rc && !error_is_lost(rc) && server_is_directory(s, path) ? 0 : rc;
 }
 

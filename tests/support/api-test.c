@@ -351,6 +351,11 @@ static void *work(void *arg)
 		GIVES(r, 0, rftp_get(r, there, here, 0));
 		CHECK(r, same("big", here));
 	}
+	/* All make the same parents. */
+	for (int i = 0; i < 20; i++) {
+		snprintf(there, sizeof(there), "/parents-%d/a/b/c", i);
+		GIVES(r, 0, rftp_mkdir(r, there, 1));
+	}
 	rftp_free(r);
 	return NULL;
 }
@@ -443,6 +448,12 @@ static void test_logins(const char *url)
 	GIVES(r, 0, rftp_set(r, "netrc", "/dev/null"));
 	GIVES(r, -EACCES, rftp_open(r, url));
 	CHECK(r, access("other-known", F_OK));
+	/* A key that cannot be saved would be trusted again and again, without a word. */
+	GIVES(r, 0, rftp_set(r, "accept-new", "yes"));
+	GIVES(r, 0, rftp_set(r, "known-hosts", "big/known"));
+	GIVES(r, -EACCES, rftp_open(r, url));
+	GIVES(r, 0, rftp_set(r, "accept-new", "no"));
+	GIVES(r, 0, rftp_set(r, "known-hosts", "other-known"));
 	rftp_set_trust(r, trust, &calls);
 	GIVES(r, -EACCES, rftp_open(r, url));
 	GIVES(r, 0, rftp_open(r, url));

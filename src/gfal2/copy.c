@@ -144,9 +144,10 @@ static int copy_data(struct copy *c, struct link *from, struct link *to, GError 
 				"%s is a directory", c->dst);
 		return -1;
 	}
+	/* A hint; the connection keeps it, so only one that is not kept gets it. */
 	snprintf(number, sizeof(number), "%u", streams);
-	if (streams > 1)
-		(void)rftp_set(l->r, "channels", number); /* a hint */
+	if (streams > 1 && !rftp_set(l->r, "channels", number))
+		l->once = true;
 	rftp_set_progress(l->r, on_progress, c);
 	if (from && to)
 		rc = rftp_copy(from->r, rftp_path(from->r), to->r, rftp_path(to->r), copy_flags(c));

@@ -278,7 +278,7 @@ void link_give(struct plugin *p, struct link *l)
 	g_mutex_lock(&p->lock);
 	for (const struct link *k = p->idle; k; k = k->next)
 		idle++;
-	if (idle < IDLE_MOST) {
+	if (idle < IDLE_MOST && !l->once) {
 		l->next = p->idle;
 		p->idle = g_steal_pointer(&l);
 	}

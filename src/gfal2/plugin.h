@@ -15,6 +15,7 @@
 struct link {
 	struct rftp *r;
 	char *identity;              /* its credentials */
+	bool once;                   /* has options of one call: it is not kept */
 	gfal_cancel_token_t cancel;
 	struct link *next;           /* of the idle ones */
 };
@@ -31,7 +32,7 @@ bool is_rftp_url(const char *url);
 /* A connection to the server of url, a kept one if possible; its rftp_path() is that of url.
  * seconds: the limit of each of its calls; 0: none. NULL with *err. */
 struct link *link_take(struct plugin *p, const char *url, guint64 seconds, GError **err);
-/* Keep it for the next call. NULL is harmless. */
+/* Keep it for the next call, or close it. NULL is harmless. */
 void link_give(struct plugin *p, struct link *l);
 /* The limit for calls that only concern names, from gfal2's configuration. */
 guint64 names_seconds(const struct plugin *p);

@@ -79,6 +79,14 @@ def errors(url, dead):
     expect(errno.ENOENT, context.getxattr, url + '/nope', 'user.status')
 
 
+def access(url):
+    context.access(url + '/small', os.R_OK)
+    expect(errno.ENOENT, context.access, url + '/nope', os.R_OK)
+    context.chmod(url + '/small', 0o400)
+    expect(errno.EACCES, context.access, url + '/small', os.W_OK)
+    context.chmod(url + '/small', 0o600)
+
+
 def files(url, path):
     with open(path, 'rb') as local:
         data = local.read()

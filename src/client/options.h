@@ -78,7 +78,8 @@ enum {
 	ON_BULK = ON_PUT | ON_GET | ON_SYNC | ON_PLAN | ON_BENCH | ON_DOCTOR,
 	ON_ALL = (1 << 17) - 1,
 	NOT_IN_SHELL = 1 << 17,   /* for the command line of rftp, not for commands in its shell */
-	/* Decides which files are copied, or their attributes: with --shard-list the plan has it. */
+	/* Decides which files are copied, or their attributes: with --shard-list the plan has
+	 * it. */
 	OF_PLAN = 1 << 18,
 };
 

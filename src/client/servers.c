@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The engine for commands: connections that stay open between commands, a function that runs for each
- * URL of a command, and transfers with a report of their attempts. */
+/* The engine for commands: connections that stay open between commands, a function that runs for
+ * each URL of a command, and transfers with a report of their attempts. */
 #include "client/servers.h"
 
 #include "client/foreign/foreign.h"

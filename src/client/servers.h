@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The engine for commands: servers, whose options come from rftp.conf and the command line, and which
- * stay connected between commands; and transfers, which report their attempts and results. Main
- * thread. */
+/* The engine for commands: servers, whose options come from rftp.conf and the command line, and
+ * which stay connected between commands; and transfers, which report their attempts and results.
+ * Main thread. */
 #ifndef RFTP_CLIENT_SERVERS_H
 #define RFTP_CLIENT_SERVERS_H
 

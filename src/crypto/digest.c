@@ -172,7 +172,8 @@ const char *const *digest_names(void)
 	return names;
 }
 
-/* Are a and b the same name? FTP does not distinguish case, and other programs leave hyphens out. */
+/* Are a and b the same name? FTP does not distinguish case, and other programs leave hyphens
+ * out. */
 static bool same_name(const char *a, const char *b)
 {
 	for (;; a++, b++) {

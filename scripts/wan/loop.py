@@ -85,8 +85,9 @@ class Undo:
             if os.path.exists(self.path):
                 os.unlink(self.path)
             return
-        with open(self.path, "w", encoding="utf-8") as f:
+        with open(self.path + ".new", "w", encoding="utf-8") as f:
             f.write(self.mark + "".join(step + "\n" for step in reversed(self.steps)))
+        os.replace(self.path + ".new", self.path)
 
     def all(self):
         """Lines about settings that cannot be undone."""

@@ -245,7 +245,8 @@ mount -t sysfs sysfs /sys && ip link set lo up && ip link add w0 type veth peer 
 	ip link set w0 up && ip addr add 10.9.0.1/24 dev w0 || exit 77
 state() {
 	ip rule show
-	ip -4 route show table all | sort
+	# The kernel marks routes as linkdown some time after the link has gone.
+	ip -4 route show table all | sed 's/ linkdown//' | sort
 	ip -4 addr show | grep inet
 	ip -4 neigh show | grep PERMANENT
 	ip -o link show up | sed 's/:.*//'
@@ -260,11 +261,11 @@ in_namespace() { run unshare -rnm bash "$tmp/loop.sh" "$@"; }
 loop=("$top_srcdir/scripts/wan-loopback" --loop w0,w1 --op tcp --seconds 1 --repeat 1 --kind memory --block 1M --channels 1 --direction put --no-plots)
 as_script() { printf '%s\n' '#!/bin/bash' "$2" >"$tmp/$1" && chmod +x "$tmp/$1"; }
 as_script whole "${loop[*]} --out \$1.out; s=\$?; cat /sys/class/net/w1/statistics/rx_bytes >\$1.bytes; exit \$s"
-as_script served "${loop[*]/#memory/file} --size 1M --server-dir \$1.dir --out \$1.out & until pgrep -af 'rftpd .*--listen 198.18.95.2' >\$1.rftpd; do sleep 0.1; done; wait \$!"
+as_script served "${loop[*]/#memory/file} --size 1M --server-dir \$1.dir --out \$1.out & until pgrep --ns \$\$ --nslist net -af 'rftpd .*--listen 198.18.95.2' >\$1.rftpd; do sleep 0.1; done; wait \$!"
 as_script stopped "${loop[*]} --seconds 60 --out \$1.out & until grep -q . \$1.out/undo.sh && [ -n \"\$(ip rule show pref 3)\" ]; do sleep 0.1; done; kill -TERM \$!; wait \$!"
-as_script killed "${loop[*]} --seconds 60 --out \$1.out & until [ -n \"\$(ip rule show pref 3)\" ] && pgrep -f 'rftp bench .*198.18.95.2' >/dev/null; do sleep 0.1; done
+as_script killed "${loop[*]} --seconds 60 --out \$1.out & until [ -n \"\$(ip rule show pref 3)\" ] && pgrep --ns \$\$ --nslist net -f 'rftp bench .*198.18.95.2' >/dev/null; do sleep 0.1; done
 kill -KILL \$!; wait \$! 2>/dev/null; ${loop[*]} --seconds 60 --out \$1.out 2>\$1.second
-until ! pgrep -f 'rftp.* .*198.18.95.2' >/dev/null; do sleep 0.1; done; sh \$1.out/undo.sh"
+until ! pgrep --ns \$\$ --nslist net -f 'rftp.* .*198.18.95.2' >/dev/null; do sleep 0.1; done; sh \$1.out/undo.sh"
 # Settings of another namespace, or from before the last start, have ended with it.
 mkdir "$tmp/l1.out" && printf '# another\nexit 1\n' >"$tmp/l1.out/undo.sh"
 in_namespace "$tmp/whole" "$tmp/l1"

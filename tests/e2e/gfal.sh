@@ -138,11 +138,15 @@ if /usr/bin/python3 -c 'import gfal2' 2>/dev/null; then
 	(umask 077 && cat other.pem other.key >proxy)
 	X509_USER_PROXY=$tmp/proxy check "a certificate" python certificate "$a/" alice "$tmp/alice.pem" "$tmp/alice.key"
 	check "user and password" python password "$a/" alice secret-of-alice
+	check "no unfinished file" no_parts two
 	echo "RATE=5M" >>conf/rftp_plugin.conf
-	check "cancelled" python cancel "$file/big" "$a/cancelled"
-	check "out of time" python timeout "$file/big" "$a/late"
+	mv one/big one/large
+	for ends in "$file/big $a" "$a/large $file" "$a/large $b"; do
+		read -r from to <<<"$ends"
+		check "cancelled: $from to $to" python cancel "$from" "$to/cancelled"
+		check "out of time: $from to $to" python timeout "$from" "$to/late"
+	done
 fi
-check "no unfinished file" no_parts two
 check "the servers end well" stops_well
 stop_server "$first"
 check "a file that was not closed leaves the old one" same small one/kept

@@ -65,15 +65,6 @@ int rftp_list(struct rftp *r, const char *path, rftp_list_fn *fn, void *arg)
 
 /* ---- changes ---- */
 
-static int simple(struct rftp *r, enum ftp_verb verb, const char *path)
-{
-	int rc = api_begin(r);
-
-	if (!rc)
-		rc = server_simple(r->server, verb, path, &r->error);
-	return api_end(r, rc);
-}
-
 int rftp_mkdir(struct rftp *r, const char *path, int parents)
 {
 	CLEANUP_FREE char *bare = strdup(path);
@@ -106,7 +97,11 @@ int rftp_unlink(struct rftp *r, const char *path)
 
 int rftp_rmdir(struct rftp *r, const char *path)
 {
-	return simple(r, FTP_RMD, path);
+	int rc = api_begin(r);
+
+	if (!rc)
+		rc = server_simple(r->server, FTP_RMD, path, &r->error);
+	return api_end(r, rc);
 }
 
 int rftp_remove_tree(struct rftp *r, const char *path)

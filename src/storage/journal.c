@@ -11,8 +11,10 @@
  *           lay in the same disk blocks fail the check
  * The journal of a range has in its header, for the hash of the name, that of a text with its own
  * name, the range's length and the part's inode. When the range is complete, it has a last record:
- * length 0, and for the digest the u64 length and u32 CRC32C of the range, and the u32 mode of the
- * finished file, with bit 31 if the source has named it (set_mode).
+ * length 0, and for the digest the u32 user and u32 group of the finished file, the u32 CRC32C of
+ * the range, and the u32 mode of the finished file, with bit 31 if the source has named the mode
+ * (set_mode), bit 30 if it has named user and group (set_owner), and bit 29 if the file must not
+ * replace another one (keep_old).
  * Records are appended only after their data has been synced. A crash can leave a torn record, with
  * a wrong CRC: the first such record and all later ones are cut off. The journal is a hint:
  * part_runs() reads the data back, and ignores records that do not match it. */
@@ -26,6 +28,8 @@
 
 #define JOURNAL_VERSION 2
 #define MODE_IS_SET (1u << 31)
+#define OWNER_IS_SET (1u << 30)
+#define OLD_IS_KEPT (1u << 29)
 #define HEADER_BYTES 64
 #define RECORD_BYTES 32
 #define CHUNK_RECORDS 4096
@@ -492,9 +496,11 @@ int journal_complete(struct journal *j, const struct part_spec *s)
 	int r = journal_flush(j);
 	LOCK_GUARD(guard, &j->lock);
 
-	put_be64(run.digest, s->range.length);
+	put_be32(run.digest, s->meta.uid);
+	put_be32(run.digest + 4, s->meta.gid);
 	put_be32(run.digest + 8, s->range.sum);
-	put_be32(run.digest + 12, s->meta.mode | (s->set_mode ? MODE_IS_SET : 0));
+	put_be32(run.digest + 12, (s->meta.mode & 07777) | (s->set_mode ? MODE_IS_SET : 0) |
+		 (s->set_owner ? OWNER_IS_SET : 0) | (s->keep_old ? OLD_IS_KEPT : 0));
 	if (!r)
 		r = j->data_error;
 	if (!r && fdatasync(j->datafd))
@@ -520,11 +526,13 @@ int journal_completed(int dirfd, const char *part, int datafd, struct part_spec 
 	r = each_record(&j, UINT64_MAX, NULL, NULL, &end);
 	if (!r && !j.is_complete)
 		r = -ENODATA;
-	if (!r && get_be64(j.complete) != s->range.length)
-		r = -ENODATA;
 	mode = get_be32(j.complete + 12);
+	s->meta.uid = get_be32(j.complete);
+	s->meta.gid = get_be32(j.complete + 4);
 	s->range.sum = get_be32(j.complete + 8);
 	s->meta.mode = mode & 07777;
 	s->set_mode = mode & MODE_IS_SET;
+	s->set_owner = mode & OWNER_IS_SET;
+	s->keep_old |= (mode & OLD_IS_KEPT) != 0;
 	return r;
 }

@@ -92,16 +92,26 @@ static int range_differs(const struct part_spec *s, const struct part_range *wan
 		       (unsigned long long)want->length, sum, want->sum);
 }
 
-/* Are the ranges complete, according to their journals? s gets the mode of the first one. */
+static bool ranges_cover(const struct part_ranges *g, uint64_t size)
+{
+	const struct part_range *v = g->v;
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < g->n && v[i].offset == at && v[i].length <= size - at; i++)
+		at += v[i].length;
+	return at == size;
+}
+
+/* Are the ranges complete, according to their journals? s gets owner, mode and keep_old of the
+ * first one. */
 static int ranges_check(struct part_spec *s, int dirfd, const char *part, int fd,
 			const struct part_ranges *g, struct err *e)
 {
 	const struct part_range *v = g->v;
 	struct part_spec one = *s;
-	uint64_t at = 0;
 	int r;
 
-	for (size_t i = 0; i < g->n && v[i].offset == at && v[i].length <= s->meta.size - at; i++) {
+	for (size_t i = 0; i < g->n; i++) {
 		one.range = v[i];
 		r = journal_completed(dirfd, part, fd, &one);
 		if (r)
@@ -111,11 +121,14 @@ static int ranges_check(struct part_spec *s, int dirfd, const char *part, int fd
 			return range_differs(s, &v[i], one.range.sum, e);
 		if (!i) {
 			s->set_mode = one.set_mode;
+			s->set_owner = one.set_owner;
+			s->keep_old = one.keep_old;
 			s->meta.mode = one.meta.mode;
+			s->meta.uid = one.meta.uid;
+			s->meta.gid = one.meta.gid;
 		}
-		at += v[i].length;
 	}
-	return at == s->meta.size ? 0 : part_err(e, -EINVAL, s, "the ranges do not cover the file");
+	return 0;
 }
 
 static int range_compare(const struct part_spec *s, int fd, uint8_t *room,
@@ -165,13 +178,19 @@ static int ranges_compare(const struct part_spec *s, int dirfd, const struct par
 	return r;
 }
 
+static int join_err(struct err *e, int r, const struct part_spec *s)
+{
+	return r == -EEXIST && s->keep_old ? part_err(e, r, s, PART_KEPT_WHY) :
+	       part_name_err(e, r, s);
+}
+
 static int join_part(struct part_spec *s, int dirfd, const char *part, int fd, struct err *e)
 {
 	struct stat old;
 	int r = part_may_replace(s, dirfd);
 
 	if (r)
-		return part_name_err(e, r, s);
+		return join_err(e, r, s);
 	r = attrs_set(fd, s, attrs_mode(s, !s->set_mode && !fstatat(dirfd, s->name, &old,
 				AT_SYMLINK_NOFOLLOW) && S_ISREG(old.st_mode) ?
 				(int64_t)(old.st_mode & 07777) : -1));
@@ -182,7 +201,7 @@ static int join_part(struct part_spec *s, int dirfd, const char *part, int fd, s
 	r = FAULT("rename", 0);
 	if (!r)
 		r = part_rename(s, dirfd, part);
-	return part_name_err(e, r, s);
+	return join_err(e, r, s);
 }
 
 static int join_at(struct part_spec *s, int dirfd, const struct part_ranges *g, struct err *e)
@@ -192,6 +211,8 @@ static int join_at(struct part_spec *s, int dirfd, const struct part_ranges *g, 
 	struct stat st;
 	bool fresh, there;
 
+	if (g->n && !ranges_cover(g, s->meta.size))
+		return part_err(e, -EINVAL, s, "the ranges do not cover the file");
 	range_part_name(part, s);
 	fd = part_open_named(dirfd, part, 0600, &fresh);
 	if (fd < 0)
@@ -244,6 +265,8 @@ int root_join(struct root *root, struct dirs *dirs, const char *path, struct par
 	char name[256];
 	int r, parent = root_open_parent(root, path, name);
 
+	if (!g->n && (parent == -ENOENT || parent == -ENOTDIR))
+		return 0; /* without its directory there is no part to be removed */
 	if (parent < 0)
 		return err_set(e, parent, "%s: %s", printable(path), root_why(parent));
 	root_rules_dirs(root, dirs);

@@ -49,6 +49,8 @@ copies() {
 	return "$all"
 }
 finish_shards() { run rftp finish-shards -q "$tmp/$1" "${@:2}"; }
+# Each file that is at the destination is whole.
+nothing_half() { ! diff -rq --no-dereference "$src" "$tmp/root/to" | grep -v '^Only in' | comment | grep .; }
 
 # ---- the plan ----
 
@@ -116,20 +118,27 @@ for i in {1..12}; do
 	sleep "0.0$((i % 10))" && sleep "0.$((i % 4))"
 	kill -KILL "$task" 2>/dev/null
 	wait "$task"
-	check "killed $i: nothing half is there" test ! -e "$tmp/root/to/big" -a ! -e "$tmp/root/to/hole"
+	check "killed $i: nothing half is there" nothing_half
 done
 others=()
 check "run again" copies put k
 check "nothing was copied twice" test "$(done_items "$tmp/k")" -eq "$(sed 1d -s "$tmp/k"/shard-????.jsonl | wc -l)"
-for i in 1 2 3; do
+for i in 0.02 0.06 joined; do
 	rftp finish-shards -q "$tmp/k" 2>/dev/null &
 	task=$!
-	sleep "0.0$((i * 2))"
+	if [ $i = joined ]; then
+		patience 20 grep -q '"done"' "$tmp/k/split.result.jsonl"
+	else
+		sleep $i
+	fi
 	kill -KILL "$task" 2>/dev/null
 	wait "$task"
+	check "finish-shards, killed: nothing half is there" nothing_half
 done
+: >"$tmp/k/split.result.jsonl" # as if it was killed before it could write a line
 finish_shards k
 check "finish-shards after kills" status_is 0
+check "it finds the joined files" test "$(grep -c '"done"' "$tmp/k/split.result.jsonl")" = 3
 check "the trees are equal" same_trees "$src" "$tmp/root/to"
 check "no parts are left" no_parts "$tmp/root/to"
 
@@ -210,6 +219,44 @@ for option in --update --skip-existing; do
 	check "a file that came after the plan stays" test "$(cat "$tmp/root/to/d/f7")" = mine
 	check "and is not in the manifest" not grep -q 'd/f7$' "$tmp/mv"
 done
+
+# Owner and attributes of a joined file do not come from a later correction.
+cp -a --sparse=always "$src/hole" "$tmp/hole"
+color() { python3 -c 'import os, sys; print(os.getxattr(sys.argv[1], "user.color").decode())' "$1"; }
+python3 -c 'import os, sys; os.setxattr(sys.argv[1], "user.color", b"red")' "$src/hole" 2>/dev/null
+if is_root; then chown 12:34 "$src/hole"; fi
+touch -r "$tmp/hole" "$src/hole"
+rm -rf "$tmp/root/to" && plan v -a --skip-existing "$src/" "$url/to/" --shards 2
+check "--skip-existing: the lists" copies put v
+echo mine >"$tmp/root/to/big"
+run rftp finish-shards "$tmp/v"
+check "finish-shards" status_is 0
+check "owner and mode" test "$(stat -c %u:%g:%a "$tmp/root/to/hole")" = "$(stat -c %u:%g:%a "$src/hole")"
+if color "$src/hole" >/dev/null 2>&1; then
+	check "extended attributes" test "$(color "$tmp/root/to/hole")" = red
+else
+	skip "extended attributes" "this filesystem has none"
+fi
+check "a file that came before the join stays" test "$(cat "$tmp/root/to/big")" = mine
+check "it is named" grep -q 'to/big: exists, and may not be replaced' "$tmp/err"
+check "its part is removed" no_parts "$tmp/root/to"
+mv "$tmp/hole" "$src/hole"
+
+# Rules and times are those of the plan.
+rm -rf "$tmp/root/to" && mkdir -p "$tmp/root/to" "$tmp/rules.src" && : >"$tmp/root/to/kept"
+cp "$src/d/f1" "$tmp/rules.src/kept"
+cp "$src/d/f1" "$tmp/rules.src/f"
+echo '- kept' | rftp plan-shards -q -a --delete --filter-from - --newer-than 9999d "$tmp/rules.src/" "$url/to/" --shards 1 --out "$tmp/y"
+check "rules from standard input" test -e "$tmp/y/plan.json"
+check "an age becomes a time" grep -q '"--newer-than=@[0-9]*"' "$tmp/y/plan.json"
+check "its list" copies put y
+finish_shards y </dev/null
+check "the rules hold at the end" test "$status:$(stat -c %s "$tmp/root/to/kept"):$(ls "$tmp/root/to" | xargs)" = "0:0:f kept"
+echo changed >"$tmp/rules.src/f"
+rm -rf "$tmp/y" && plan y -a --delete "$tmp/rules.src/" "$url/to/" --shards 1
+echo again >"$tmp/rules.src/f"
+check "a list of a plan with --delete that fails" not copies put y
+check "says nothing of removals" not grep -q 'nothing was removed' "$tmp/err"
 run rftp put --dry-run --shard-list "$tmp/v/shard-0001.jsonl"
 check "an option of the plan with --shard-list" fails_with 2 'dry-run is an option of plan-shards'
 echo '- f1*' >"$tmp/rules"
@@ -370,6 +417,13 @@ check "the manifest has it" grep -q '  big$' "$tmp/mi"
 finish_shards i
 check "then nothing is missing" status_is 0
 
+# No list was run: there is no directory of the file, nor a part.
+mkdir "$tmp/deep" && cp -a --sparse=always "$src/hole" "$tmp/deep/hole"
+rm -rf "$tmp/root/to" && plan i -a "$tmp/deep" "$url/to/new/" --shards 2
+finish_shards i --incomplete
+check "finish-shards --incomplete without a list" status_is 0
+check "copies all" same_trees "$tmp/deep" "$tmp/root/to/new/deep"
+
 # A connection that is cut: items that are done are not written again.
 rm -rf "$tmp/root/to" && plan q "$src/big" "$url/to/" --shards 3
 cat "$tmp/q"/shard-000[23].jsonl | grep '"path"' >>"$tmp/q/shard-0001.jsonl"
@@ -397,6 +451,8 @@ join() { ftp "USER anonymous" "PASS x" "SITE JOIN $*" 2>&1; }
 check "SITE JOIN without ranges" grep -q ' 501' <(join "5 0 0 $set  to/x")
 check "without a set" grep -q ' 501' <(join "5 0 0 5:00000000 to/x")
 check "of too many ranges" grep -q ' 501' <(join "513 0 0 $set $(printf '1:00000000,%.0s' {1..512})1:00000000 to/x")
+printf abcdef >"$tmp/root/six"
+check "of ranges that are not the whole file" grep -q ' 550 .*do not cover' <(join "6 0 0 $set 1:$(rftp hash -q --alg CRC32C "$url/six" | cut -d' ' -f1) six")
 check "of nothing" grep -q ' 550' <(join "5 0 0 $set 5:00000000 to/x")
 check "of a path that leads out" grep -q ' 550' <(join "5 0 0 $set 5:00000000 ../x")
 check "of a part" grep -q ' 5[0-9][0-9]' <(join "5 0 0 $set 5:00000000 to/.rftp-00112233445566778899aabbccddeeff")

@@ -366,11 +366,61 @@ static void join_keeps_old_files(void **state)
 	for (unsigned i = 0; i < PIECES; i++)
 		complete(i);
 	tmp_put("d/f", "old");
-	assert_int_equal(join_of(&s, NULL), -EPERM);
+	assert_int_equal(join_of(&s, NULL), -EEXIST);
 	assert_string_equal(tmp_get("d/f"), "old");
 	unlink(tmp_at("d/f"));
 	assert_int_equal(join_of(&s, NULL), 0);
 	assert_int_equal(join_of(&s, NULL), 0);
+	check_file();
+}
+
+/* So does a transfer that skips existing files: its ranges say it, not the join. */
+static void ranges_keep_old_files(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < PIECES; i++) {
+		struct part_spec s = piece(i);
+		struct part *p;
+
+		s.keep_old = true;
+		p = begin(&s);
+		fill(p, i);
+		assert_int_equal(part_range_complete(p, sum(i), NULL), 0);
+		part_free(p);
+	}
+	tmp_put("d/f", "old");
+	assert_int_equal(join(NULL), -EEXIST);
+	assert_string_equal(tmp_get("d/f"), "old");
+	unlink(tmp_at("d/f"));
+	assert_int_equal(join(NULL), 0);
+	check_file();
+}
+
+/* The file has its owner before it has its name. */
+static void join_gives_the_owner(void **state)
+{
+	struct part_spec s = piece(0);
+	struct stat st;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	for (unsigned i = 0; i < PIECES; i++) {
+		struct part *p;
+
+		s = piece(i);
+		s.set_owner = true;
+		s.meta.uid = 12;
+		s.meta.gid = 34;
+		p = begin(&s);
+		fill(p, i);
+		assert_int_equal(part_range_complete(p, sum(i), NULL), 0);
+		part_free(p);
+	}
+	assert_int_equal(join(NULL), 0);
+	assert_int_equal(stat(tmp_at("d/f"), &st), 0);
+	assert_int_equal(st.st_uid, 12);
+	assert_int_equal(st.st_gid, 34);
 	check_file();
 }
 
@@ -495,6 +545,8 @@ int main(void)
 		T(another_file_is_not_the_joined_one),
 		T(a_comparison_can_be_stopped),
 		T(join_keeps_old_files),
+		T(ranges_keep_old_files),
+		T(join_gives_the_owner),
 		T(join_keeps_the_mode),
 		T(given_up),
 		T(the_stamp_is_that_of_the_range),

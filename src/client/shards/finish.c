@@ -15,7 +15,8 @@ enum { NAMED_MOST = 10 };
 struct finish {
 	struct job *j;
 	struct shard_plan p;
-	struct shard_results done;   /* of the lists */
+	struct shard_results ranges; /* of the lists; whole files are only counted */
+	uint64_t items, bytes;       /* that the lists have done */
 	struct shard_results whole;  /* the files that an earlier run has joined */
 	FILE **results;              /* [p.n + 1] locked; 0: those of finish-shards */
 	struct shard_tap tap;
@@ -34,11 +35,10 @@ static int finish_open(struct finish *f, struct err *e)
 		return err_nomem(e);
 	for (unsigned i = 0; !rc && i <= f->p.n; i++) {
 		f->results[i] = shard_results_open(&f->p, i, e);
-		rc = f->results[i] ? shard_results_read(i ? &f->done : &f->whole, i, f->results[i],
-							e) : e->code;
+		rc = f->results[i] ? 0 : e->code;
 	}
-	shard_results_sort(&f->done);
-	shard_results_sort(&f->whole);
+	if (!rc)
+		rc = shard_results_read(&f->whole, 0, f->results[0], e);
 	return rc;
 }
 
@@ -78,6 +78,8 @@ static int finish_check_list(struct finish *f, unsigned i, struct err *e)
 {
 	CLEANUP_FREE char *file = shard_path(&f->p, i, false), *line = NULL;
 	FILE *in = file ? fopen(file, "re") : NULL;
+	struct shard_results done = { .v = NULL };
+	const struct shard_done *d;
 	struct shard_item it;
 	uint64_t missing = 0, all = 0;
 	char text[ERR_TEXT];
@@ -86,16 +88,23 @@ static int finish_check_list(struct finish *f, unsigned i, struct err *e)
 
 	if (!in)
 		return err_path(e, file ? -errno : -ENOMEM, file ? file : f->p.dir, CANNOT_READ);
-	if (getline(&line, &room, in) <= 0) /* the header */
+	if (shard_results_read(&done, i, f->results[i], e))
+		rc = e->code;
+	else if (getline(&line, &room, in) <= 0) /* the header */
 		rc = err_set(e, -EINVAL, SHARD_NO_LIST, printable(file));
 	while (rc > 0 && (rc = shard_item_read(in, file, &it, e)) > 0) {
 		all++;
-		if (!shard_results_find(&f->done, &it) && !is_whole(f, &it) &&
-		    missing++ < NAMED_MOST)
+		d = shard_results_find(&done, &it);
+		if (d && it.range.length)
+			rc = shard_results_add(&f->ranges, d) ? err_nomem(e) : rc;
+		else if (!d && !is_whole(f, &it) && missing++ < NAMED_MOST)
 			missing_item(f, &it, i);
 		shard_item_clear(&it);
 	}
 	fclose(in);
+	f->items += done.n;
+	f->bytes += done.bytes;
+	shard_results_clear(&done);
 	f->missing += missing;
 	snprintf(text, sizeof(text), "shard %u: %llu of %llu item%s missing (rftp %s --shard-list "
 		 "%s copies the rest)", i, (unsigned long long)missing, (unsigned long long)all,
@@ -111,6 +120,7 @@ static int finish_check(struct finish *f, struct err *e)
 
 	for (unsigned i = 1; !rc && i <= f->p.n; i++)
 		rc = finish_check_list(f, i, e);
+	shard_results_sort(&f->ranges);
 	if (!rc && f->missing && !f->incomplete)
 		rc = err_set(e, -ENODATA, "%s: %llu item%s missing: nothing is changed "
 			     "(--incomplete copies them from here)", printable(f->p.dir),
@@ -135,7 +145,7 @@ static int finish_ranges(const struct finish *f, const struct shard_item *it,
 		const struct shard_done *d;
 
 		one.range = (struct bulk_range){ at, min_u64(it->range.length, it->size - at) };
-		d = shard_results_find(&f->done, &one);
+		d = shard_results_find(&f->ranges, &one);
 		if (!d)
 			return 0;
 		v[n] = (struct part_range){ at, one.range.length, d->sum };
@@ -200,7 +210,7 @@ static int finish_lost(struct finish *f, const struct shard_item *it, const stru
 		const struct shard_done *d;
 
 		one.range = (struct bulk_range){ v[i].offset, v[i].length };
-		d = shard_results_find(&f->done, &one);
+		d = shard_results_find(&f->ranges, &one);
 		if (d)
 			rc = shard_result_write(f->results[d->shard],
 						json_pack("{s:s}", "event", "lost"), &one);
@@ -231,6 +241,13 @@ static int finish_join(struct finish *f, struct server *s, struct shard_item *it
 	if (n < 0 || !path)
 		return err_nomem(e);
 	rc = f->p.get ? join_here(f, path, it, v, n, e) : join_there(f, s, path, it, v, n, e);
+	if (rc == -EEXIST && n && f->j->o.policy == POLICY_SKIP) {
+		log_warn("%s; it is left alone", e->text);
+		*e = (struct err)ERR_INIT;
+		n = 0; /* remove the part */
+		rc = f->p.get ? join_here(f, path, it, v, n, e) : join_there(f, s, path, it, v, n,
+									     e);
+	}
 	if (rc == -ENODATA && n && finish_lost(f, it, v, n))
 		return err_set(e, -EIO, "%s: " CANNOT_WRITE, printable(f->p.dir));
 	if (rc < 0 || !n)
@@ -466,14 +483,14 @@ static void finish_say(const struct finish *f, enum exit_status status)
 
 	if (f->j->o.json)
 		json_emit(stdout, json_pack("{s:s, s:I, s:I, s:I, s:I, s:i}", "event", "finished",
-					    "items", (json_int_t)f->done.n, "bytes",
-					    (json_int_t)f->done.bytes, "joined",
+					    "items", (json_int_t)f->items, "bytes",
+					    (json_int_t)f->bytes, "joined",
 					    (json_int_t)f->joined, "missing",
 					    (json_int_t)f->missing, "status", (int)status));
 	else if (!f->j->o.quiet)
 		printf("%llu item%s, %s by %u shard%s; %llu file%s joined from ranges\n",
-		       (unsigned long long)f->done.n, plural(f->done.n),
-		       format_size(size, sizeof(size), f->done.bytes), f->p.n, plural(f->p.n),
+		       (unsigned long long)f->items, plural(f->items),
+		       format_size(size, sizeof(size), f->bytes), f->p.n, plural(f->p.n),
 		       (unsigned long long)f->joined, plural(f->joined));
 }
 
@@ -526,7 +543,7 @@ enum exit_status command_finish_shards(struct job *j)
 		if (f.results[i])
 			fclose(f.results[i]);
 	free(f.results);
-	shard_results_clear(&f.done);
+	shard_results_clear(&f.ranges);
 	shard_results_clear(&f.whole);
 	url_clear(&url);
 	shard_plan_clear(&f.p);

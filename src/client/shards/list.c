@@ -152,7 +152,9 @@ char *shard_server(const char *word, unsigned i, unsigned *n, struct err *e)
 	return out;
 }
 
-int shard_plan_use(struct shard_plan *p, unsigned i, struct err *e)
+/* Let words name the server for turn i. Returns the number of servers, or a negative errno with
+ * text. */
+static int plan_use(struct shard_plan *p, unsigned i, struct err *e)
 {
 	json_t *words = json_object_get(p->json, "words");
 	const char *word = json_string_value(json_array_get(words, p->get ? 0 : 1));
@@ -211,7 +213,7 @@ struct server *shard_plan_connect(struct shard_plan *p, struct job *j, struct op
 		struct options o;
 
 		url_clear(url);
-		servers = shard_plan_use(p, i + (unsigned)k, e);
+		servers = plan_use(p, i + (unsigned)k, e);
 		rc = servers < 0 ? servers : url_of_rftpd(p->words[p->get ? 0 : 1], url, e);
 		if (!rc)
 			rc = options_load(args, url, NULL, &o, e);
@@ -422,6 +424,14 @@ int shard_result_write(FILE *results, json_t *o, const struct shard_item *it)
 	return fputs(line, results) < 0 ? -EIO : 0;
 }
 
+int shard_results_add(struct shard_results *r, const struct shard_done *d)
+{
+	if (!array_has_room(r->v, r->n, r->room))
+		return -ENOMEM;
+	r->v[r->n++] = *d;
+	return 0;
+}
+
 static void results_remove(struct shard_results *r, const struct shard_key *key)
 {
 	size_t n = 0;
@@ -462,11 +472,8 @@ static int result_parse(struct shard_results *r, unsigned shard, const char *lin
 		r->bytes -= range.length;
 		return 0;
 	}
-	if (!array_has_room(r->v, r->n, r->room))
-		return -ENOMEM;
-	r->v[r->n++] = (struct shard_done){ key, crc, shard };
 	r->bytes += (uint64_t)bytes;
-	return 0;
+	return shard_results_add(r, &(struct shard_done){ key, crc, shard });
 }
 
 int shard_results_read(struct shard_results *r, unsigned i, FILE *results, struct err *e)
@@ -482,6 +489,7 @@ int shard_results_read(struct shard_results *r, unsigned i, FILE *results, struc
 			rc = result_parse(r, i, line);
 	if (!rc && ferror(results))
 		rc = -EIO;
+	shard_results_sort(r);
 	return rc ? err_sys(e, rc, "the results of shard %u", i) : 0;
 }
 
@@ -561,6 +569,7 @@ void shard_tap_bulk(struct shard_tap *t, struct bulk *b)
 	t->to = b->c.events;
 	b->c.events = shard_events(t);
 	snprintf(q->sum, sizeof(q->sum), "CRC32C");
+	q->flags |= BULK_F_MKDIRS;
 	if (q->op == BULK_GET)
 		q->flags |= BULK_F_SUMS;
 }

@@ -37,13 +37,6 @@ struct planning {
 	struct server *server;
 };
 
-static char *in_dir(const struct planning *g, const char *name)
-{
-	char *path;
-
-	return asprintf(&path, "%s/%s", g->dir, name) < 0 ? NULL : path;
-}
-
 /* ---- the words ---- */
 
 static char *absolute_path(const char *word)
@@ -356,7 +349,8 @@ static int open_lists(struct planning *g, const char *id, struct err *e)
 
 static int planning_cut(struct planning *g, char id[33], struct err *e)
 {
-	CLEANUP_FREE char *file = in_dir(g, SHARD_SORTED), *split_file = in_dir(g, "split.jsonl");
+	CLEANUP_FREE char *file = name_below(g->dir, SHARD_SORTED);
+	CLEANUP_FREE char *split_file = name_below(g->dir, "split.jsonl");
 	FILE *sorted = file ? fopen(file, "re") : NULL;
 	FILE *split = split_file ? shard_new_file(split_file) : NULL;
 	int rc = sorted && split ? 0 : err_path(e, -errno, g->dir, CANNOT_WRITE);
@@ -384,46 +378,68 @@ static int planning_cut(struct planning *g, char id[33], struct err *e)
 
 /* ---- plan.json ---- */
 
-/* The value of s as the transfers need it, on other hosts and in other directories; malloc'd. */
-static char *planning_value(const struct setting *s)
+/* Append --name=value. */
+static int planning_word(json_t *list, const char *name, const char *value)
 {
-	bool file = s->def->arg && !strcmp(s->def->arg, "FILE") && strcmp(s->value, "-");
+	CLEANUP_FREE char *word = NULL;
 
-	return file ? absolute_path(s->value) : strdup(s->value);
+	return asprintf(&word, "--%s%s%s", name, value ? "=" : "", value ? value : "") < 0 ||
+	       json_array_append_new(list, json_string(word)) ? -ENOMEM : 0;
 }
 
-/* The options of the command line that transfers and finish-shards need, as words. */
+/* Append a setting as the transfers and finish-shards need it: later, on other hosts, and in other
+ * directories. */
+static int planning_setting(const struct planning *g, json_t *list, const struct setting *s)
+{
+	static const char *const left_out[] = { "shards", "out", "file-cost", "json", "quiet",
+						"verbose", "progress", "exclude", "include",
+						"filter-from" };
+	const char *name = s->def->name;
+	CLEANUP_FREE char *value = NULL;
+
+	for (size_t k = 0; k < sizeof(left_out) / sizeof(left_out[0]); k++)
+		if (!strcmp(left_out[k], name))
+			return 0;
+	if (!s->value)
+		return planning_word(list, name, NULL);
+	if (!strcmp(name, "newer-than")) { /* an age would count from then on */
+		if (asprintf(&value, "@%lld", (long long)g->j->o.filter.newer_s) < 0)
+			value = NULL;
+	} else if (s->def->arg && !strcmp(s->def->arg, "FILE") && strcmp(s->value, "-")) {
+		value = absolute_path(s->value);
+	} else {
+		value = strdup(s->value);
+	}
+	return value ? planning_word(list, name, value) : -ENOMEM;
+}
+
+/* The options that transfers and finish-shards need, as words. Rules from a file, or from standard
+ * input, become words of their own. */
 static json_t *planning_options(const struct planning *g)
 {
-	static const char *const own[] = { "shards", "out", "file-cost", "json", "quiet", "verbose",
-					   "progress" };
+	const struct filter *f = &g->j->o.filter;
 	json_t *list = json_array();
+	int rc = list ? 0 : -ENOMEM;
 
-	for (int i = 0; list && i < g->j->args->nsettings; i++) {
-		const struct setting *s = &g->j->args->settings[i];
-		CLEANUP_FREE char *value = s->value ? planning_value(s) : NULL;
-		char *word = NULL;
-		bool skip = false;
+	for (int i = 0; !rc && i < g->j->args->nsettings; i++)
+		rc = planning_setting(g, list, &g->j->args->settings[i]);
+	for (size_t i = 0; !rc && i < f->n; i++) {
+		CLEANUP_FREE char *rule = NULL;
+		bool include;
+		const char *pattern = filter_pattern(f, i, &include);
 
-		for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
-			skip |= !strcmp(own[k], s->def->name);
-		if (skip)
-			continue;
-		if ((s->value && !value) ||
-		    asprintf(&word, "--%s%s%s", s->def->name, value ? "=" : "",
-			     value ? value : "") < 0 ||
-		    json_array_append_new(list, json_string(word))) {
-			json_decref(list);
-			list = NULL;
-		}
-		free(word);
+		rc = asprintf(&rule, "%c %s", include ? '+' : '-', pattern) < 0 ? -ENOMEM :
+		     planning_word(list, "exclude", rule);
 	}
-	return list;
+	if (rc)
+		json_decref(list);
+	return rc ? NULL : list;
 }
 
 static int planning_write(struct planning *g, const char *id, struct err *e)
 {
-	CLEANUP_FREE char *part = in_dir(g, "plan.json.new"), *file = in_dir(g, "plan.json");
+	CLEANUP_FREE char *part = name_below(g->dir, "plan.json.new");
+	CLEANUP_FREE char *file = name_below(g->dir, "plan.json");
 	int dir CLEANUP_CLOSE = open(g->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	json_t *shards = json_array(), *o;
 	FILE *out = NULL;
@@ -513,7 +529,7 @@ static bool is_empty_directory(const char *path)
 /* Make the directory of the plan, and its first file. */
 static int planning_directory(struct planning *g, struct err *e)
 {
-	CLEANUP_FREE char *spool = in_dir(g, SHARD_UNSORTED), *real = NULL;
+	CLEANUP_FREE char *spool = name_below(g->dir, SHARD_UNSORTED), *real = NULL;
 
 	g->made = !mkdir(g->dir, 0777 & ~user_umask());
 	if (!g->made && errno != EEXIST)

@@ -207,7 +207,7 @@ static enum exit_status run_batch(struct run *r, struct server *s, struct root *
 	shard_tap_bulk(&r->tap, &t.b);
 	t.b.c.root = root;
 	q->base = strdup(r->p.get ? r->p.source : r->p.destination);
-	q->flags |= BULK_F_INTO | BULK_F_MKDIRS | BULK_F_SEVERAL | BULK_F_RANGES;
+	q->flags |= BULK_F_INTO | BULK_F_SEVERAL | BULK_F_RANGES;
 	q->set = r->p.set;
 	q->pieces = calloc(r->n + 1, sizeof(*q->pieces));
 	t.items = calloc(r->n + 1, sizeof(*t.items));
@@ -275,9 +275,7 @@ static int run_begin(struct run *r, const char *list, struct err *e)
 	r->results = shard_results_open(&r->p, r->shard, e);
 	if (!r->results)
 		return e->code;
-	rc = shard_results_read(&r->done, r->shard, r->results, e);
-	shard_results_sort(&r->done);
-	return rc;
+	return shard_results_read(&r->done, r->shard, r->results, e);
 }
 
 static void run_end(struct run *r)
@@ -296,13 +294,15 @@ static void run_end(struct run *r)
 static enum exit_status run_all(struct job *j, struct run *r, struct server *s, struct err *e)
 {
 	struct root *root = root_new("/", false, e);
-	struct report *report = root ? report_new(&j->o) : NULL;
+	struct report *report;
 	enum exit_status status = EXIT_DONE;
 	uint64_t began = now_ns();
 	char host[256] = "";
-	int rc = report ? 0 : e->code ? e->code : err_nomem(e);
+	int rc;
 
 	shard_options(&s->o);
+	report = root ? report_new(&s->o) : NULL;
+	rc = report ? 0 : e->code ? e->code : err_nomem(e);
 	while (!rc && status <= EXIT_SOME_FAILED && (rc = run_next(r, e)) > 0) {
 		status = exit_worse(status, run_batch(r, s, root, report));
 		rc = fflush(r->results) || fdatasync(fileno(r->results)) ? -errno : r->broken;

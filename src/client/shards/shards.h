@@ -31,7 +31,7 @@ struct shard_plan {
 				    * absolute */
 	const char *source, *destination; /* paths of the directories that items are in */
 	unsigned n;                /* of lists */
-	char *own;                 /* for shard_plan_use() */
+	char *own;                 /* that of words which names a server */
 };
 
 /* 0, and shard_plan_clear() frees p; or a negative errno with text. */
@@ -43,9 +43,6 @@ void shard_plan_clear(struct shard_plan *p);
 char *shard_server(const char *word, unsigned i, unsigned *n, struct err *e);
 #define SHARD_NO_LIST "%s: not a list of plan-shards"
 #define SHARD_LEFT_OUT "%s: this server is left out"
-/* Let words name the server for turn i. Returns the number of servers, or a
- * negative errno with text. */
-int shard_plan_use(struct shard_plan *p, unsigned i, struct err *e);
 /* Connect to the server for turn i; one that does not answer is left out, with a warning. j's
  * options become those of the plan. Until shard_plan_clear() and option_args_clear() they stay.
  * The server; NULL with text. *url is cleared by the caller. */
@@ -115,9 +112,11 @@ FILE *shard_results_open(const struct shard_plan *p, unsigned i, struct err *e);
 /* Append a line: o, whose reference this takes, with the path and range of it. 0 or a negative
  * errno. Any thread, one at a time. */
 int shard_result_write(FILE *results, json_t *o, const struct shard_item *it);
-/* Add the results of list i in file; the last line may be incomplete. 0, and shard_results_clear()
- * frees r; or a negative errno with text. shard_results_sort() follows. */
+/* Read the results of list i into r, which is empty, and sort them; the last line may be
+ * incomplete. 0, and shard_results_clear() frees r; or a negative errno with text. */
 int shard_results_read(struct shard_results *r, unsigned i, FILE *results, struct err *e);
+/* Add one; shard_results_sort() follows. 0 or -ENOMEM. */
+int shard_results_add(struct shard_results *r, const struct shard_done *d);
 void shard_results_sort(struct shard_results *r);
 /* NULL: the item is not done. */
 const struct shard_done *shard_results_find(const struct shard_results *r,
@@ -136,7 +135,8 @@ struct shard_tap {
 #define SHARD_CHANGED "has changed since the plan"
 /* t must outlive the transfer. */
 struct transfer_events shard_events(struct shard_tap *t);
-/* Let t have the events of b, which asks for the CRC32C of files. */
+/* Let t have the events of b, which asks for the CRC32C of files, and makes the parents of the
+ * destination. */
 struct bulk;
 void shard_tap_bulk(struct shard_tap *t, struct bulk *b);
 /* The path of a report below the directory prefix. NULL: it is not there. */

@@ -254,13 +254,22 @@ static void jobs_add(struct jobs *list, struct sink_file *f, enum sink_job job)
 	list->end = &f->next;
 }
 
-/* A range is complete: its part stays, for the other ranges. The finish sets extended
- * attributes. */
+static int set_xattrs(struct sink *s, const struct sink_file *f, struct err *e)
+{
+	int r = f->xattrs_len ? xattrs_set(part_fd(f->part), f->xattrs, f->xattrs_len, f->name, e) :
+		0;
+
+	return sink_attributes_end(s, r, e);
+}
+
+/* A range is complete: its part stays, for the other ranges. */
 static int commit_range(struct sink *s, struct sink_file *f, struct err *e)
 {
 	uint32_t sum;
-	int r = fdatasync(part_fd(f->part)) ? -errno : 0;
+	int r = set_xattrs(s, f, e);
 
+	if (!r && fdatasync(part_fd(f->part)))
+		r = -errno;
 	if (!r && s->verify)
 		r = sink_file_verify(s, f, e);
 	if (!r)
@@ -280,9 +289,8 @@ static int commit_whole(struct sink *s, struct sink_file *f, struct err *e)
 		if (r)
 			err_sys(e, r, "%s", printable(f->name));
 	}
-	if (!r && f->xattrs_len)
-		r = sink_attributes_end(s, xattrs_set(part_fd(f->part), f->xattrs, f->xattrs_len,
-						      f->name, e), e);
+	if (!r)
+		r = set_xattrs(s, f, e);
 	if (!r && s->sync)
 		r = part_sync(f->part, e);
 	if (!r && s->verify)

@@ -86,10 +86,11 @@ json_t *event_started(const struct agreement *a)
 
 json_t *event_progress(const struct transfer_progress *p)
 {
-	return json_pack("{s:s, s:f, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:s*, s:o*}",
+	return json_pack("{s:s, s:f, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:s*, s:o*}",
 			 "event", "progress",
 			 "seconds", transfer_seconds(p),
 			 "bytes", (json_int_t)p->bytes,
+			 "bytes_kept", (json_int_t)p->bytes_kept,
 			 "bytes_known", (json_int_t)p->bytes_known,
 			 "walked", p->walked,
 			 "entries", (json_int_t)p->entries,

@@ -157,6 +157,25 @@ static int set_options(const struct plugin *p, struct rftp *r, const struct cred
 	return rc;
 }
 
+/* The credentials and settings that a connection was made with. */
+static char *identity_of(const struct plugin *p, const struct credentials *k)
+{
+	GString *s = g_string_new(NULL);
+	gsize n = 0;
+	char **keys = gfal2_get_opt_keys(p->context, GROUP, &n, NULL);
+
+	g_string_printf(s, "%s\n%s\n%s\n", k->cert ? k->cert : "", k->key ? k->key : "",
+			k->password ? k->password : "");
+	for (gsize i = 0; keys && i < n; i++) {
+		char *value = gfal2_get_opt_string_with_default(p->context, GROUP, keys[i], "");
+
+		g_string_append_printf(s, "%s=%s\n", keys[i], value);
+		g_free(value);
+	}
+	g_strfreev(keys);
+	return g_string_free(s, FALSE);
+}
+
 /* ---- connections ---- */
 
 int link_failed(const struct rftp *r, int rc, const char *function, GError **err)
@@ -187,8 +206,8 @@ static void link_free(struct link *l)
 	g_free(l);
 }
 
-/* Remove the idle connection to the server of url with these credentials, and return it; NULL:
- * there is none. */
+/* Remove the idle connection to the server of url with this identity, and return it; NULL: there is
+ * none. */
 static struct link *link_find(struct plugin *p, const char *url, const char *identity)
 {
 	struct link **at, *l = NULL;
@@ -215,8 +234,7 @@ struct link *link_take(struct plugin *p, const char *url, guint64 seconds, GErro
 
 	credentials_find(p, url, &k);
 	full = url_with_user(url, &k);
-	identity = g_strdup_printf("%s\n%s\n%s", k.cert ? k.cert : "", k.key ? k.key : "",
-			      k.password ? k.password : "");
+	identity = identity_of(p, &k);
 	l = link_find(p, full, identity);
 	found = l != NULL;
 	if (!l) {

@@ -58,6 +58,20 @@ def cancel(src, dst):
     expect(errno.ENOENT, context.stat, dst)
 
 
+def settings(src, dst):
+    """A setting that changes holds for the next operation, although a connection is kept."""
+    params = context.transfer_parameters()
+    params.overwrite = True
+    seconds = []
+    for rate in '100M', '2M':
+        context.set_opt_string('RFTP PLUGIN', 'RATE', rate)
+        began = time.monotonic()
+        context.filecopy(params, src, dst)
+        seconds.append(time.monotonic() - began)
+    if seconds[1] < 1.5:  # 4 MB
+        sys.exit(f'the rate has not changed: {seconds}')
+
+
 def timeout(src, dst):
     params = context.transfer_parameters()
     params.timeout = 1

@@ -114,39 +114,39 @@ check "is the same there" diff -r tree two/tree
 
 # ---- Python ----
 
-if /usr/bin/python3 -c 'import gfal2' 2>/dev/null; then
-	mkdir -p one/d/x
-	check "copy with callbacks" python copy "$file/big" "$a/py/big"
-	check "the same from server to server" python copy "$a/big" "$b/py/big"
-	check "and back" python copy "$b/py/big" "$file/py/back"
-	check "files: write, read, seek" python files "$a/written" "$tmp/text"
-	check "the same file" same text one/written
-	random other 20000000
-	cp big one/replaced
-	check "a file that is replaced while it is read" \
-		python replaced "$a/replaced" one/replaced other
-	cp small one/kept
-	run /usr/bin/python3 "$lib/gfal-binding.py" killed "$a/kept" "$a/never"
-	check "a writer is killed" status_is 137
-	check "errors" python errors "$a" rftp://127.0.0.1:1
-	check "access" python access "$a"
-	for i in {0..19}; do cp small "one/bulk-$i"; done
-	check "several files removed at once" python bulk "$a"
-	check "space" python space "$a/"
-	# gfal2's default, a proxy, does not replace the certificate of a URL.
-	make_cert other /CN=nobody ca
-	(umask 077 && cat other.pem other.key >proxy)
-	X509_USER_PROXY=$tmp/proxy check "a certificate" python certificate "$a/" alice "$tmp/alice.pem" "$tmp/alice.key"
-	check "user and password" python password "$a/" alice secret-of-alice
-	check "no unfinished file" no_parts two
-	echo "RATE=5M" >>conf/rftp_plugin.conf
-	mv one/big one/large
-	for ends in "$file/big $a" "$a/large $file" "$a/large $b"; do
-		read -r from to <<<"$ends"
-		check "cancelled: $from to $to" python cancel "$from" "$to/cancelled"
-		check "out of time: $from to $to" python timeout "$from" "$to/late"
-	done
-fi
+mkdir -p one/d/x
+check "copy with callbacks" python copy "$file/big" "$a/py/big"
+check "the same from server to server" python copy "$a/big" "$b/py/big"
+check "and back" python copy "$b/py/big" "$file/py/back"
+check "files: write, read, seek" python files "$a/written" "$tmp/text"
+check "the same file" same text one/written
+random other 20000000
+cp big one/replaced
+check "a file that is replaced while it is read" \
+	python replaced "$a/replaced" one/replaced other
+cp small one/kept
+run /usr/bin/python3 "$lib/gfal-binding.py" killed "$a/kept" "$a/never"
+check "a writer is killed" status_is 137
+head -c 4000000 /dev/urandom >four
+check "a setting that changes" python settings "$file/four" "$a/four"
+check "errors" python errors "$a" rftp://127.0.0.1:1
+check "access" python access "$a"
+for i in {0..19}; do cp small "one/bulk-$i"; done
+check "several files removed at once" python bulk "$a"
+check "space" python space "$a/"
+# gfal2's default, a proxy, does not replace the certificate of a URL.
+make_cert other /CN=nobody ca
+(umask 077 && cat other.pem other.key >proxy)
+X509_USER_PROXY=$tmp/proxy check "a certificate" python certificate "$a/" alice "$tmp/alice.pem" "$tmp/alice.key"
+check "user and password" python password "$a/" alice secret-of-alice
+check "no unfinished file" no_parts two
+echo "RATE=5M" >>conf/rftp_plugin.conf
+mv one/big one/large
+for ends in "$file/big $a" "$a/large $file" "$a/large $b"; do
+	read -r from to <<<"$ends"
+	check "cancelled: $from to $to" python cancel "$from" "$to/cancelled"
+	check "out of time: $from to $to" python timeout "$from" "$to/late"
+done
 check "the servers end well" stops_well
 stop_server "$first"
 check "a file that was not closed leaves the old one" same small one/kept

@@ -56,7 +56,7 @@ complete_lists() {
 	for list in "$states/$1"/plan/shard-????.jsonl; do
 		n=$((10#${list:(-10):4}))
 		[ "$(sed 1d "$list" | wc -l)" -gt \
-			"$(grep -cs '"event":"done".*}$' "${list%.jsonl}.result.jsonl")" ] ||
+			"$(cat "${list%.jsonl}.result.jsonl" 2>/dev/null | grep -c '"event":"done".*}$')" ] ||
 			echo "$n $(runs "$1" "$n")"
 	done
 }
@@ -183,6 +183,7 @@ for kind in task slurmd last task slurmd last; do
 	begin put --nodes 3 -a --rate 4M "$src/" "$url/three"
 	[ "$kind" = last ] || patience 60 moving three
 	sleep "0.$((RANDOM % 10))"
+	complete_lists "$id" >"$tmp/before"
 	if [ "$kind" = slurmd ]; then
 		node=$(squeue --noheader --states=RUNNING --name="rftp-$id" --format=%N | tail -n 1)
 		kill -KILL "$(node_pid "${node#n}")"
@@ -192,7 +193,6 @@ for kind in task slurmd last task slurmd last; do
 		kill -KILL "$(victim "$kind" "$id")"
 	fi
 	check "$kind killed: the jobs end" after_all "$id"
-	complete_lists "$id" >"$tmp/before"
 	if ! says "$id" complete; then
 		slurm_ retry "$id" --wait
 		check "$kind killed: retry" status_is 0 || logs "$id"
@@ -222,11 +222,13 @@ slurm_ wait "$id"
 check "a file that has changed since the plan: not complete" status_is 1
 check "it is named" grep -q 'failed: .*f9: .*changed since the plan' "$tmp/out"
 check "and retry" grep -q "not done: list 1 (rftp-slurm retry $id continues)" "$tmp/out"
+slurm_ retry "$id" --wait
+check "retry does not help" test "$status" -eq 1 -a "$(runs "$id" 1)" -eq 2
+slurm_ retry --incomplete "$id" --wait
+check "retry --incomplete ends the copy, and names the file" status_is 0
+check "the trees are equal" same_trees "$src/d" "$tmp/root/changes"
 cp -a "$tmp/f9" "$src/d/f9"
 touch -d '2021-02-03 04:05:06' "$src/d"
-slurm_ retry "$id" --wait
-check "it is as it was: retry" test "$status" -eq 0 -a "$(runs "$id" 1)" -eq 2
-check "the trees are equal" same_trees "$src/d" "$tmp/root/changes"
 
 mkdir "$tmp/root/small"
 mount -t tmpfs -o size=8M none "$tmp/root/small"
@@ -275,6 +277,10 @@ check "there is no plan" warned 'there is no plan'
 slurm_ put --nodes 2 --partition nonsense "$src/" "$url/to"
 check "a partition that is not there" test "$status" -eq 1
 check "Slurm says so" warned 'sbatch: .*partition'
+slurm_ put --nodes 2
+check "without words" test "$status" -eq 2
+echo '- x' | slurm_ put --nodes 2 --filter-from - "$src/" "$url/to"
+check "rules from standard input" test "$status" -eq 2
 slurm_ put "$src/" "$url/to"
 check "without --nodes" test "$status" -eq 2
 check "says so" warned 'nodes N is needed'

@@ -104,6 +104,22 @@ def test_report(copy):
     assert report.read(copy) is None
 
 
+def test_points_go_on_over_the_transfers_of_a_run(copy):
+    events = [{"event": "run", "host": "n", "at": 7}]
+    for kept in 0, 10:
+        events += [{"event": "started"},
+                   {"event": "progress", "seconds": 1.0, "bytes": 5 + kept, "bytes_kept": kept},
+                   {"event": "progress", "seconds": 2.0, "bytes": 8 + kept, "bytes_kept": kept}]
+    with open(copy.file("shard-1.jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(event) + "\n" for event in events)
+    (run,) = report.runs(copy, 1)
+    assert run.points == [(1.0, 5), (2.0, 8), (3.0, 13), (4.0, 16)]  # killed: no summary
+    with open(copy.file("shard-1.jsonl"), "a", encoding="utf-8") as file:
+        file.write(json.dumps({"event": "summary", "seconds": 4.5, "bytes": 16}) + "\n")
+    (run,) = report.runs(copy, 1)
+    assert (run.seconds, run.bytes) == (4.5, 16)
+
+
 def test_rates_sum_up_to_the_bytes():
     def run(begun, *points):
         return {"begun": begun, "points": points}

@@ -42,7 +42,7 @@ static void test_events(void **state)
 		"\"inflight\":16,\"pool_source\":0,\"pool_sink\":0}");
 	json_is(event_progress(&p),
 		"{\"event\":\"progress\",\"seconds\":1.5,\"bytes\":5000000000,"
-		"\"bytes_known\":6000000000,\"walked\":false,\"entries\":5,\"files\":4,"
+		"\"bytes_kept\":0,\"bytes_known\":6000000000,\"walked\":false,\"entries\":5,\"files\":4,"
 		"\"failed\":1,\"skipped\":2}");
 	json_is(event_file("a\xff", 3, FILE_LEFT),
 		"{\"event\":\"file\",\"bytes\":3,\"skipped\":true,\"corrected\":false,\"path\":\"a\xef\xbf\xbd\","

@@ -28,7 +28,7 @@ class Run:
     """One rftp of a list."""
     host: str
     begun: float  # seconds since 1970
-    points: list[tuple[float, int]] = field(default_factory=list)  # seconds since then, and bytes
+    points: list[tuple[float, int]] = field(default_factory=list)  # seconds since then, bytes moved
     held_back: str = ""  # the stage that held it back most
     failures: list[dict[str, str]] = field(default_factory=list)
 
@@ -53,16 +53,24 @@ def mark(path: str, at: float, host: str) -> None:
 
 def runs(copy: State, number: int) -> list[Run]:
     found: list[Run] = []
+    before = (0.0, 0)  # of the transfers of this rftp that have ended; each counts from 0
     for event in state.lines(copy.file(f"shard-{number}.jsonl")):
         kind = event.get("event")
         if kind == "run":
             found.append(Run(event["host"], event["at"]))
+            before = (0.0, 0)
         elif not found:
             continue
-        elif kind in ("progress", "summary"):
-            found[-1].points.append((event.get("seconds", 0.0), event.get("bytes", 0)))
+        elif kind == "started":
+            before = (found[-1].seconds, found[-1].bytes)
+        elif kind == "progress":
+            found[-1].points.append((before[0] + event.get("seconds", 0.0), before[1] +
+                                     event.get("bytes", 0) - event.get("bytes_kept", 0)))
+        elif kind == "summary":
+            found[-1].points.append((max(found[-1].seconds, event.get("seconds", 0.0)),
+                                     event.get("bytes", 0)))
             stages = event.get("stages") or {}
-            if kind == "summary" and any(stages.values()):
+            if any(stages.values()):
                 found[-1].held_back = max(stages, key=lambda name: float(stages[name]))
         elif kind == "file_failed" and len(found[-1].failures) < FAILURES_MOST:
             found[-1].failures.append({key: event.get(key, "") for key in ("path", "text")})

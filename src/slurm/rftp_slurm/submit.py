@@ -120,12 +120,16 @@ def _begin(o: Options, command: str) -> int:
         raise Misuse("--nodes N is needed")
     if o.nodes * o.tasks_per_node > 1000:
         raise Misuse("--nodes and --tasks-per-node: at most 1000 transfers")
+    if not o.words:
+        raise Misuse(f"{command} needs SOURCE and DESTINATION")
+    if "--filter-from=-" in o.words or ("--filter-from", "-") in zip(o.words, o.words[1:]):
+        raise Misuse("--filter-from -: put the rules into a file, which retry may read again")
     options = [f"--{name}={value}" for name in (s.name for s in SBATCH)
                if (value := getattr(o, name.replace("-", "_")))]
     copy = state.create(o.dir, {
         "command": command, "words": o.words, "cwd": os.getcwd(), "nodes": o.nodes,
         "tasks_per_node": o.tasks_per_node, "shared": o.shared, "sbatch": options,
-        "submission": 0, "cancelled": False})
+        "submission": 0, "cancelled": False, "incomplete": False})
     try:
         with copy.locked():
             _submit(copy)
@@ -160,6 +164,7 @@ def run_sync(o: Options) -> int:
 def run_retry(o: Options) -> int:
     copy = state.find(o.dir, o.words[0])
     with copy.locked():
+        copy.job["incomplete"] = o.incomplete
         _submit(copy)
     return _submitted(copy, o)
 

@@ -88,11 +88,13 @@ def run_host(copy: State) -> int:
             [program("rftp"), command, "--shard-list", p.list, "--json", *rftp])
     statuses = {number: step.wait() for number, step in steps.items()}
     if INTERRUPTED in statuses.values():
-        # Bytes of this host in this run; those of other hosts say nothing about it.
-        if any(report.runs(copy, number)[-1].bytes for number in statuses):
+        # Of this host in this run; other hosts say nothing about it. Empty files have no bytes.
+        after = state.progress(copy, range(first, first + per))
+        if (sum(p.done for p in after) > sum(p.done for p in lists)
+                or any(report.runs(copy, number)[-1].bytes for number in statuses)):
             _queue_again(copy)
         else:
-            say("interrupted before a byte was copied: the job is not queued again")
+            say("interrupted before anything was copied: the job is not queued again")
     return max(statuses.values(), default=0)
 
 
@@ -100,8 +102,12 @@ def run_host(copy: State) -> int:
 
 
 def run_finish(copy: State) -> int:
-    status = _step(["--cpu-bind=none"], [program("rftp"), "finish-shards", "--manifest",
-                                         copy.file("manifest"), copy.plan]).wait()
+    own = any(word.startswith("--manifest=") for word in copy.planned()["options"])
+    options = [] if own else ["--manifest", copy.file("manifest")]
+    if copy.job["incomplete"]:
+        options.append("--incomplete")
+    status = _step(["--cpu-bind=none"], [program("rftp"), "finish-shards", *options,
+                                         copy.plan]).wait()
     before = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     if status == INTERRUPTED and before < FINISH_MOST:
         _queue_again(copy)

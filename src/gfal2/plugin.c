@@ -157,23 +157,34 @@ static int set_options(const struct plugin *p, struct rftp *r, const struct cred
 	return rc;
 }
 
-/* The credentials and settings that a connection was made with. */
+static void add_text(GChecksum *sum, const char *text)
+{
+	g_checksum_update(sum, (const guchar *)(text ? text : ""),
+			  text ? (gssize)strlen(text) + 1 : 1);
+}
+
+/* A digest of the credentials and settings that a connection is made with. */
 static char *identity_of(const struct plugin *p, const struct credentials *k)
 {
-	GString *s = g_string_new(NULL);
+	GChecksum *sum = g_checksum_new(G_CHECKSUM_SHA256);
 	gsize n = 0;
-	char **keys = gfal2_get_opt_keys(p->context, GROUP, &n, NULL);
+	char **keys = gfal2_get_opt_keys(p->context, GROUP, &n, NULL), *identity;
 
-	g_string_printf(s, "%s\n%s\n%s\n", k->cert ? k->cert : "", k->key ? k->key : "",
-			k->password ? k->password : "");
+	add_text(sum, k->cert);
+	add_text(sum, k->key);
+	add_text(sum, k->password);
 	for (gsize i = 0; keys && i < n; i++) {
 		char *value = gfal2_get_opt_string_with_default(p->context, GROUP, keys[i], "");
 
-		g_string_append_printf(s, "%s=%s\n", keys[i], value);
+		add_text(sum, keys[i]);
+		add_text(sum, value);
+		explicit_bzero(value, strlen(value));
 		g_free(value);
 	}
 	g_strfreev(keys);
-	return g_string_free(s, FALSE);
+	identity = g_strdup(g_checksum_get_string(sum));
+	g_checksum_free(sum);
+	return identity;
 }
 
 /* ---- connections ---- */
@@ -200,8 +211,6 @@ static void on_cancel(gfal2_context_t context, void *r)
 static void link_free(struct link *l)
 {
 	rftp_free(l->r);
-	if (l->identity)
-		explicit_bzero(l->identity, strlen(l->identity));
 	g_free(l->identity);
 	g_free(l);
 }
@@ -239,7 +248,7 @@ struct link *link_take(struct plugin *p, const char *url, guint64 seconds, GErro
 	found = l != NULL;
 	if (!l) {
 		l = g_new0(struct link, 1);
-		l->identity = g_strdup(identity);
+		l->identity = g_steal_pointer(&identity);
 		l->r = rftp_new();
 		rc = l->r ? set_options(p, l->r, &k) : -ENOMEM;
 	}
@@ -262,7 +271,6 @@ struct link *link_take(struct plugin *p, const char *url, guint64 seconds, GErro
 		link_free(l);
 		l = NULL;
 	}
-	explicit_bzero(identity, strlen(identity));
 	g_free(identity);
 	g_free(full);
 	credentials_clear(&k);
@@ -286,6 +294,7 @@ static int link_at(struct plugin *p, struct link *l, const char *url)
 
 void link_give(struct plugin *p, struct link *l)
 {
+	struct link *oldest = NULL;
 	unsigned idle = 0;
 
 	if (!l)
@@ -294,15 +303,18 @@ void link_give(struct plugin *p, struct link *l)
 	l->cancel = NULL;
 	rftp_uncancel(l->r);
 	g_mutex_lock(&p->lock);
-	for (const struct link *k = p->idle; k; k = k->next)
-		idle++;
-	if (idle < IDLE_MOST && !l->once) {
+	if (!l->once) {
 		l->next = p->idle;
 		p->idle = g_steal_pointer(&l);
 	}
+	for (struct link *k = p->idle; k; k = k->next)
+		if (++idle == IDLE_MOST)
+			oldest = g_steal_pointer(&k->next);
 	g_mutex_unlock(&p->lock);
 	if (l)
 		link_free(l);
+	if (oldest) /* the last one */
+		link_free(oldest);
 }
 
 /* ---- names ---- */

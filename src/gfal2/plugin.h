@@ -14,7 +14,7 @@
 /* A connection. One call uses it at a time, and gfal2's cancellation ends that call. */
 struct link {
 	struct rftp *r;
-	char *identity;              /* its credentials and settings */
+	char *identity;              /* a digest of its credentials and settings */
 	bool once;                   /* has options of one call: it is not kept */
 	gfal_cancel_token_t cancel;
 	struct link *next;           /* of the idle ones */

@@ -13,8 +13,8 @@
  * name, the range's length and the part's inode. When the range is complete, it has a last record:
  * length 0, and for the digest the u32 user and u32 group of the finished file, the u32 CRC32C of
  * the range, and the u32 mode of the finished file, with bit 31 if the source has named the mode
- * (set_mode), bit 30 if it has named user and group (set_owner), and bit 29 if the file must not
- * replace another one (keep_old).
+ * (set_mode), bit 30 if it has named user and group (set_owner), and bits 29 and 28 if the file
+ * must not replace another one (keep_old), or one that is not older (keep_newer).
  * Records are appended only after their data has been synced. A crash can leave a torn record, with
  * a wrong CRC: the first such record and all later ones are cut off. The journal is a hint:
  * part_runs() reads the data back, and ignores records that do not match it. */
@@ -30,6 +30,7 @@
 #define MODE_IS_SET (1u << 31)
 #define OWNER_IS_SET (1u << 30)
 #define OLD_IS_KEPT (1u << 29)
+#define NEWER_IS_KEPT (1u << 28)
 #define HEADER_BYTES 64
 #define RECORD_BYTES 32
 #define CHUNK_RECORDS 4096
@@ -500,7 +501,8 @@ int journal_complete(struct journal *j, const struct part_spec *s)
 	put_be32(run.digest + 4, s->meta.gid);
 	put_be32(run.digest + 8, s->range.sum);
 	put_be32(run.digest + 12, (s->meta.mode & 07777) | (s->set_mode ? MODE_IS_SET : 0) |
-		 (s->set_owner ? OWNER_IS_SET : 0) | (s->keep_old ? OLD_IS_KEPT : 0));
+		 (s->set_owner ? OWNER_IS_SET : 0) | (s->keep_old ? OLD_IS_KEPT : 0) |
+		 (s->keep_newer ? NEWER_IS_KEPT : 0));
 	if (!r)
 		r = j->data_error;
 	if (!r && fdatasync(j->datafd))
@@ -534,5 +536,6 @@ int journal_completed(int dirfd, const char *part, int datafd, struct part_spec 
 	s->set_mode = mode & MODE_IS_SET;
 	s->set_owner = mode & OWNER_IS_SET;
 	s->keep_old |= (mode & OLD_IS_KEPT) != 0;
+	s->keep_newer = mode & NEWER_IS_KEPT;
 	return r;
 }

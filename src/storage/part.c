@@ -306,7 +306,7 @@ static int sync_file(struct part *p, struct err *e)
 		r = -errno;
 	if (r == 0 && p->j)
 		r = journal_data_error(p->j);
-	return r ? part_say(p, r, "cannot be brought to stable storage", e) : 0;
+	return r ? part_say(p, r, PART_UNSYNCED_WHY, e) : 0;
 }
 
 int part_sync(struct part *p, struct err *e)

@@ -102,8 +102,8 @@ static bool ranges_cover(const struct part_ranges *g, uint64_t size)
 	return at == size;
 }
 
-/* Are the ranges complete, according to their journals? s gets owner, mode and keep_old of the
- * first one. */
+/* Are the ranges complete, according to their journals? s gets owner, mode, keep_old and keep_newer
+ * of the first one. */
 static int ranges_check(struct part_spec *s, int dirfd, const char *part, int fd,
 			const struct part_ranges *g, struct err *e)
 {
@@ -123,6 +123,7 @@ static int ranges_check(struct part_spec *s, int dirfd, const char *part, int fd
 			s->set_mode = one.set_mode;
 			s->set_owner = one.set_owner;
 			s->keep_old = one.keep_old;
+			s->keep_newer = one.keep_newer;
 			s->meta.mode = one.meta.mode;
 			s->meta.uid = one.meta.uid;
 			s->meta.gid = one.meta.gid;
@@ -180,28 +181,42 @@ static int ranges_compare(const struct part_spec *s, int dirfd, const struct par
 
 static int join_err(struct err *e, int r, const struct part_spec *s)
 {
-	return r == -EEXIST && s->keep_old ? part_err(e, r, s, PART_KEPT_WHY) :
+	return r == -EEXIST && (s->keep_old || s->keep_newer) ? part_err(e, r, s, PART_KEPT_WHY) :
 	       part_name_err(e, r, s);
 }
 
+/* The ranges are on stable storage. A part with another owner would not be ours: it has that owner
+ * only between here and its name, or until an error. */
 static int join_part(struct part_spec *s, int dirfd, const char *part, int fd, struct err *e)
 {
+	int64_t mode = -1;
 	struct stat old;
 	int r = part_may_replace(s, dirfd);
 
+	if (!r && !fstatat(dirfd, s->name, &old, AT_SYMLINK_NOFOLLOW)) {
+		if (S_ISREG(old.st_mode) && !s->set_mode)
+			mode = old.st_mode & 07777;
+		if (s->keep_newer && (old.st_mtim.tv_sec > s->meta.mtime_s ||
+				      (old.st_mtim.tv_sec == s->meta.mtime_s &&
+				       (uint32_t)old.st_mtim.tv_nsec >= s->meta.mtime_ns)))
+			r = -EEXIST;
+	}
 	if (r)
 		return join_err(e, r, s);
-	r = attrs_set(fd, s, attrs_mode(s, !s->set_mode && !fstatat(dirfd, s->name, &old,
-				AT_SYMLINK_NOFOLLOW) && S_ISREG(old.st_mode) ?
-				(int64_t)(old.st_mode & 07777) : -1));
+	r = attrs_set(fd, s, attrs_mode(s, mode));
+	if (r) {
+		part_err(e, r, s, "cannot be completed");
+	} else {
+		r = FAULT("rename", 0);
+		if (!r)
+			r = part_rename(s, dirfd, part);
+		join_err(e, r, s);
+	}
+	if (r && s->set_owner && fchown(fd, geteuid(), getegid()))
+		log_warn("%s: its ranges are lost: %s", printable(s->name), strerror(errno));
 	if (!r && fsync(fd))
-		r = -errno;
-	if (r)
-		return part_err(e, r, s, "cannot be completed");
-	r = FAULT("rename", 0);
-	if (!r)
-		r = part_rename(s, dirfd, part);
-	return join_err(e, r, s);
+		r = part_err(e, -errno, s, PART_UNSYNCED_WHY);
+	return r;
 }
 
 static int join_at(struct part_spec *s, int dirfd, const struct part_ranges *g, struct err *e)

@@ -282,6 +282,7 @@ enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
 /* The reasons in messages: a file with a lock, one that must be kept, such a name. */
 #define PART_BUSY_WHY "another transfer is writing it"
 #define PART_KEPT_WHY "exists, and may not be replaced"
+#define PART_UNSYNCED_WHY "cannot be brought to stable storage"
 #define PART_NAME_WHY "such names are kept for unfinished files"
 /* The rest of a name after a part's prefix and digits; NULL: it does not begin so. */
 const char *part_tail(const char *name);
@@ -314,7 +315,8 @@ struct part_spec {
 	 * replaces; a new file gets meta.mode (0666 if it is 0), from which the caller has removed
 	 * its umask. In both cases these three bits are cleared. */
 	bool set_mode, set_times, set_owner;
-	bool keep_old;          /* do not replace an existing file: -EPERM */
+	bool keep_old;          /* do not replace an existing file: -EPERM; for a join -EEXIST */
+	bool keep_newer;        /* a join does not replace one that is not older: -EEXIST */
 	bool inplace;           /* write directly to name (--inplace) */
 	bool journal;           /* keep a journal, so that a later run can resume */
 	bool sync;              /* part_sync() is called before the commit */

@@ -112,9 +112,11 @@ int parse_moment(const char *s, int64_t now, int64_t *sec)
 	/* "20260131" is no age. */
 	if (*s && *s != '@' && strchr("0123456789", s[strlen(s) - 1]))
 		return -EINVAL;
-	rc = *s == '@' ? parse_uint(s + 1, 0, INT64_MAX, &n) : parse_duration(s, &n);
+	rc = *s == '@' ? parse_uint(s + (s[1] == '-' ? 2 : 1), 0, INT64_MAX, &n) :
+	     parse_duration(s, &n);
 	if (rc == 0)
-		*sec = *s == '@' ? (int64_t)n : now - (int64_t)(n / 1000000000);
+		*sec = *s != '@' ? now - (int64_t)(n / 1000000000) :
+		       s[1] == '-' ? -(int64_t)n : (int64_t)n;
 	return rc;
 }
 

@@ -50,7 +50,7 @@ copies() {
 }
 finish_shards() { run rftp finish-shards -q "$tmp/$1" "${@:2}"; }
 # Each file that is at the destination is whole.
-nothing_half() { ! diff -rq --no-dereference "$src" "$tmp/root/to" | grep -v '^Only in' | comment | grep .; }
+nothing_half() { ! diff -rq --no-dereference "$src" "$tmp/root/to" | grep -E '^(Files?|Symbolic links) ' | comment | grep .; }
 
 # ---- the plan ----
 
@@ -240,6 +240,27 @@ fi
 check "a file that came before the join stays" test "$(cat "$tmp/root/to/big")" = mine
 check "it is named" grep -q 'to/big: exists, and may not be replaced' "$tmp/err"
 check "its part is removed" no_parts "$tmp/root/to"
+finish_shards v
+check "it stays so" test "$status:$(cat "$tmp/root/to/big")" = 0:mine
+# For --update a file that is not older stays; here it comes before one of the lists, or after them.
+for option in --update --skip-existing; do
+	for when in between after; do
+		rm -rf "$tmp/root/to" && plan v -a $option "$src/big" "$url/to/" --shards 2
+		run rftp put -q --shard-list "$tmp/v/shard-0001.jsonl"
+		[ $when = after ] || echo mine >"$tmp/root/to/big"
+		run rftp put -q --shard-list "$tmp/v/shard-0002.jsonl"
+		[ $when = between ] || echo mine >"$tmp/root/to/big"
+		check "$option: the lists, and a file that comes $when" status_is 0
+		finish_shards v
+		check "it stays" test "$status:$(cat "$tmp/root/to/big")" = 0:mine
+		check "no part does" no_parts "$tmp/root/to"
+	done
+done
+rm -rf "$tmp/root/to" && plan v -a --update "$src/big" "$url/to/" --shards 2
+copies put v
+echo old >"$tmp/root/to/big" && touch -d 2001-01-01 "$tmp/root/to/big"
+finish_shards v
+check "--update replaces an older file" same "$src/big" "$tmp/root/to/big"
 mv "$tmp/hole" "$src/hole"
 
 # Rules and times are those of the plan.
@@ -255,7 +276,8 @@ check "the rules hold at the end" test "$status:$(stat -c %s "$tmp/root/to/kept"
 echo changed >"$tmp/rules.src/f"
 rm -rf "$tmp/y" && plan y -a --delete "$tmp/rules.src/" "$url/to/" --shards 1
 echo again >"$tmp/rules.src/f"
-check "a list of a plan with --delete that fails" not copies put y
+run rftp put --shard-list "$tmp/y/shard-0001.jsonl"
+check "a list of a plan with --delete that fails" status_is 1
 check "says nothing of removals" not grep -q 'nothing was removed' "$tmp/err"
 run rftp put --dry-run --shard-list "$tmp/v/shard-0001.jsonl"
 check "an option of the plan with --shard-list" fails_with 2 'dry-run is an option of plan-shards'

@@ -183,23 +183,29 @@ for kind in task slurmd last task slurmd last; do
 	begin put --nodes 3 -a --rate 4M "$src/" "$url/three"
 	[ "$kind" = last ] || patience 60 moving three
 	sleep "0.$((RANDOM % 10))"
-	complete_lists "$id" >"$tmp/before"
 	if [ "$kind" = slurmd ]; then
 		node=$(squeue --noheader --states=RUNNING --name="rftp-$id" --format=%N | tail -n 1)
+		complete_lists "$id" >"$tmp/before"
 		kill -KILL "$(node_pid "${node#n}")"
 		sleep 1
 		start_node "${node#n}"
 	else
-		kill -KILL "$(victim "$kind" "$id")"
+		pid=$(victim "$kind" "$id")
+		complete_lists "$id" >"$tmp/before"
+		kill -KILL "$pid"
 	fi
 	check "$kind killed: the jobs end" after_all "$id"
+	# Slurm itself has queued no list again that was complete.
+	check "$kind killed: no complete list ran again" \
+		test -z "$(complete_lists "$id" | comm -13 - "$tmp/before")"
+	complete_lists "$id" >"$tmp/before"
 	if ! says "$id" complete; then
 		slurm_ retry "$id" --wait
 		check "$kind killed: retry" status_is 0 || logs "$id"
 	fi
 	check "$kind killed: the trees are equal" same_trees "$src" "$tmp/root/three"
 	check "$kind killed: no parts are left" no_parts "$tmp/root/three"
-	check "$kind killed: no list that was complete ran again" \
+	check "$kind killed: nor after retry" \
 		test -z "$(complete_lists "$id" | comm -13 - "$tmp/before")"
 done
 
@@ -225,7 +231,8 @@ check "and retry" grep -q "not done: list 1 (rftp-slurm retry $id continues)" "$
 slurm_ retry "$id" --wait
 check "retry does not help" test "$status" -eq 1 -a "$(runs "$id" 1)" -eq 2
 slurm_ retry --incomplete "$id" --wait
-check "retry --incomplete ends the copy, and names the file" status_is 0
+check "retry --incomplete ends the copy" status_is 0
+check "and tells that the file has changed" grep -q 'f9: .*changed since the plan' "$states/$id/finish.log" "$states/$id/shard-1.log"
 check "the trees are equal" same_trees "$src/d" "$tmp/root/changes"
 cp -a "$tmp/f9" "$src/d/f9"
 touch -d '2021-02-03 04:05:06' "$src/d"

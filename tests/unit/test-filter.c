@@ -111,6 +111,8 @@ static void test_moments(void **state)
 	assert_int_equal(t, 1769860830 - 7200);
 	assert_int_equal(parse_moment("2026-01-31", 0, &t), 0);
 	assert_int_equal(t, 1769817600 - 7200);
+	assert_int_equal(parse_moment("@-77", 0, &t), 0);
+	assert_int_equal(t, -77);
 	assert_int_equal(parse_moment("@77", 0, &t), 0);
 	assert_int_equal(t, 77);
 	assert_int_equal(parse_moment("2d", 1000000, &t), 0);

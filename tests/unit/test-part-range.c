@@ -3,6 +3,7 @@
 #include "storage/internal.h"
 
 #include "crypto/crypto.h"
+#include "tests/support/faults.h"
 #include "tests/support/tmptree.h"
 
 #include <errno.h>
@@ -416,6 +417,11 @@ static void join_gives_the_owner(void **state)
 		fill(p, i);
 		assert_int_equal(part_range_complete(p, sum(i), NULL), 0);
 		part_free(p);
+	}
+	if (have_faults()) { /* afterwards the part is still ours */
+		set_faults("rename:EIO");
+		assert_int_equal(join(NULL), -EIO);
+		set_faults(NULL);
 	}
 	assert_int_equal(join(NULL), 0);
 	assert_int_equal(stat(tmp_at("d/f"), &st), 0);

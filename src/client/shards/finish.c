@@ -130,8 +130,8 @@ static int finish_check(struct finish *f, struct err *e)
 
 /* ---- files in ranges ---- */
 
-/* The ranges of it, with their digests. Their number; 0: one is missing; or -ENOMEM. sum: the
- * CRC32C of the whole file. */
+/* The ranges of it, with their digests. Their number; 0: one is missing; -EEXIST: a list has left
+ * the file at the destination alone; or -ENOMEM. sum: the CRC32C of the whole file. */
 static int finish_ranges(const struct finish *f, const struct shard_item *it,
 			 struct part_range **out, uint32_t *sum)
 {
@@ -146,8 +146,8 @@ static int finish_ranges(const struct finish *f, const struct shard_item *it,
 
 		one.range = (struct bulk_range){ at, min_u64(it->range.length, it->size - at) };
 		d = shard_results_find(&f->ranges, &one);
-		if (!d)
-			return 0;
+		if (!d || d->left)
+			return d ? -EEXIST : 0;
 		v[n] = (struct part_range){ at, one.range.length, d->sum };
 		*sum = crypto_crc32c_shift(*sum, one.range.length) ^ d->sum;
 	}
@@ -229,24 +229,48 @@ static int finish_done(struct finish *f, const struct shard_item *it, const char
 					    hex), it);
 }
 
+/* n 0: remove the part. */
+static int join_file(const struct finish *f, struct server *s, const struct shard_item *it,
+		     const struct part_range *v, int n, struct err *e)
+{
+	CLEANUP_FREE char *path = name_below(f->p.destination, it->path);
+
+	return !path ? err_nomem(e) : f->p.get ? join_here(f, path, it, v, n, e) :
+	       join_there(f, s, path, it, v, n, e);
+}
+
+/* --skip-existing, --update: the destination keeps its file. */
+static int finish_leave(const struct finish *f, struct server *s, struct shard_item *it,
+			struct err *e)
+{
+	int rc = join_file(f, s, it, NULL, 0, e);
+
+	if (rc < 0)
+		return rc;
+	it->range.length = 0;
+	rc = shard_result_write(f->results[0], json_pack("{s:s, s:b, s:i}", "event", "done", "left",
+							 1, "bytes", 0), it);
+	return rc ? err_set(e, rc, "%s: " CANNOT_WRITE, printable(f->p.dir)) : 0;
+}
+
 /* Join it; or, if ranges are missing, remove its part: finish_sync() copies the file. */
 static int finish_join(struct finish *f, struct server *s, struct shard_item *it, struct err *e)
 {
-	CLEANUP_FREE char *path = name_below(f->p.destination, it->path);
+	const uint8_t policy = f->j->o.policy;
 	struct part_range *v CLEANUP_FREE = NULL;
 	char hex[16];
 	uint32_t sum;
 	int n = finish_ranges(f, it, &v, &sum), rc;
 
-	if (n < 0 || !path)
+	if (n == -EEXIST)
+		return finish_leave(f, s, it, e);
+	if (n < 0)
 		return err_nomem(e);
-	rc = f->p.get ? join_here(f, path, it, v, n, e) : join_there(f, s, path, it, v, n, e);
-	if (rc == -EEXIST && n && f->j->o.policy == POLICY_SKIP) {
+	rc = join_file(f, s, it, v, n, e);
+	if (rc == -EEXIST && n && (policy == POLICY_SKIP || policy == POLICY_UPDATE)) {
 		log_warn("%s; it is left alone", e->text);
 		*e = (struct err)ERR_INIT;
-		n = 0; /* remove the part */
-		rc = f->p.get ? join_here(f, path, it, v, n, e) : join_there(f, s, path, it, v, n,
-									     e);
+		return finish_leave(f, s, it, e);
 	}
 	if (rc == -ENODATA && n && finish_lost(f, it, v, n))
 		return err_set(e, -EIO, "%s: " CANNOT_WRITE, printable(f->p.dir));

@@ -473,7 +473,7 @@ static int result_parse(struct shard_results *r, unsigned shard, const char *lin
 		return 0;
 	}
 	r->bytes += (uint64_t)bytes;
-	return shard_results_add(r, &(struct shard_done){ key, crc, shard });
+	return shard_results_add(r, &(struct shard_done){ key, crc, left, shard });
 }
 
 int shard_results_read(struct shard_results *r, unsigned i, FILE *results, struct err *e)

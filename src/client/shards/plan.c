@@ -475,7 +475,8 @@ static int planning_write(struct planning *g, const char *id, struct err *e)
 	if (!rc)
 		rc = sync_dir(dir);
 	if (rc == -EILSEQ)
-		return err_set(e, rc, "a plan needs names of source and destination in UTF-8");
+		return err_set(e, rc, "a plan needs names of source and destination, and patterns, "
+			       "in UTF-8");
 	return rc ? err_path(e, rc, file ? file : g->dir, CANNOT_WRITE) : 0;
 }
 

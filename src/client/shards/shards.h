@@ -92,12 +92,13 @@ struct shard_key shard_key(const char *path, const struct bulk_range *range);
  * left in place of the digest, a file at the destination that --update or --skip-existing has
  * left alone; "failed", with text; "lost": the item is no longer done, finish-shards did not
  * find its bytes at the destination; "shard": the end of a run. The results of finish-shards are
- * "done": files that it has joined, or copied itself. */
+ * "done": files that it has joined, copied itself, or left alone. */
 
 /* The items that are done. */
 struct shard_done {
 	struct shard_key key;
-	uint32_t sum;              /* CRC32C */
+	uint32_t sum;              /* CRC32C, unless it was left alone */
+	bool left;
 	unsigned shard;            /* the list with the item */
 };
 

@@ -19,7 +19,7 @@ SBATCH = [
 ]
 _DIR = Option("dir", "DIR", "the directory of all states (~/.local/state/rftp/slurm)")
 _WAIT = Option("wait", "", "wait for the end, and print the report; otherwise the id is printed")
-_INCOMPLETE = Option("incomplete", "", "although items fail: the last job copies what is missing")
+_INCOMPLETE = Option("incomplete", "", "although items fail: the last job copies the missing ones")
 _SUBMIT = [
     Option("nodes", "N", "hosts to use", count(1, 1000)),
     Option("tasks-per-node", "M", "transfers on each host (1)", count(1, 100), 1),
@@ -29,11 +29,11 @@ _SUBMIT = [
 
 COMMANDS = [
     Command("put", "Copy from this cluster to servers. Other options are those of rftp put.",
-            _SUBMIT, "[OPTION...] SOURCE URL", "submit.run_put"),
+            _SUBMIT, "[RFTP-OPTION...] SOURCE URL", "submit.run_put"),
     Command("get", "Copy from servers to this cluster. Other options are those of rftp get.",
-            _SUBMIT, "[OPTION...] URL DESTINATION", "submit.run_get"),
+            _SUBMIT, "[RFTP-OPTION...] URL DESTINATION", "submit.run_get"),
     Command("sync", "Copy the differences of two trees. Other options are those of rftp sync.",
-            _SUBMIT, "[OPTION...] SOURCE DESTINATION", "submit.run_sync"),
+            _SUBMIT, "[RFTP-OPTION...] SOURCE DESTINATION", "submit.run_sync"),
     Command("status", "Show a copy, or all of them.", [_DIR, JSON], "[ID]", "submit.run_status"),
     Command("wait", "Wait for the end of a copy, and print its report.", [_DIR, JSON], "ID",
             "submit.run_wait"),

@@ -129,7 +129,7 @@ def _begin(o: Options, command: str) -> int:
     copy = state.create(o.dir, {
         "command": command, "words": o.words, "cwd": os.getcwd(), "nodes": o.nodes,
         "tasks_per_node": o.tasks_per_node, "shared": o.shared, "sbatch": options,
-        "submission": 0, "cancelled": False, "incomplete": False})
+        "submission": 0, "cancelled": False})
     try:
         with copy.locked():
             _submit(copy)

@@ -104,7 +104,7 @@ def run_host(copy: State) -> int:
 def run_finish(copy: State) -> int:
     own = any(word.startswith("--manifest=") for word in copy.planned()["options"])
     options = [] if own else ["--manifest", copy.file("manifest")]
-    if copy.job["incomplete"]:
+    if copy.job.get("incomplete"):
         options.append("--incomplete")
     status = _step(["--cpu-bind=none"], [program("rftp"), "finish-shards", *options,
                                          copy.plan]).wait()

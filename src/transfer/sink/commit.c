@@ -110,6 +110,7 @@ struct part_spec sink_file_spec(struct sink *s, struct sink_file *f)
 		.set_owner = flags & BULK_F_OWNER,
 		/* A file that came after the decision is not replaced, either. */
 		.keep_old = s->x.c->keep_old || s->x.c->request.policy == POLICY_SKIP,
+		.keep_newer = s->x.c->request.policy == POLICY_UPDATE,
 		.inplace = flags & BULK_F_INPLACE && !f->range.length,
 		.journal = f->journal || f->range.length,
 		.range = { .offset = f->range.offset, .length = f->range.length },
@@ -256,10 +257,14 @@ static void jobs_add(struct jobs *list, struct sink_file *f, enum sink_job job)
 
 static int set_xattrs(struct sink *s, const struct sink_file *f, struct err *e)
 {
-	int r = f->xattrs_len ? xattrs_set(part_fd(f->part), f->xattrs, f->xattrs_len, f->name, e) :
-		0;
+	struct err why = ERR_INIT;
+	int r = f->xattrs_len ? xattrs_set(part_fd(f->part), f->xattrs, f->xattrs_len, f->name,
+					   &why) : 0;
 
-	return sink_attributes_end(s, r, e);
+	r = sink_attributes_end(s, r, &why);
+	if (r)
+		*e = why;
+	return r;
 }
 
 /* A range is complete: its part stays, for the other ranges. */

@@ -306,8 +306,11 @@ static bool must_compare(struct sink *s, struct sink_file *f)
 
 int sink_answer(struct sink *s, struct sink_file *f)
 {
+	/* Of a file that is cut only the name is judged: its bytes come with other ranges. */
 	if (f->range.length)
-		return entry_decide(s, f, false);
+		return entry_decide(s, f, (s->x.c->request.policy == POLICY_SKIP ||
+					   s->x.c->request.policy == POLICY_UPDATE) &&
+					  sink_passes_over(s, f));
 	if (!must_compare(s, f))
 		return entry_decide(s, f, sink_passes_over(s, f));
 	atomic_store(&f->digest_due, true);

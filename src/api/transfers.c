@@ -39,7 +39,7 @@ static void on_file_failed(void *arg, const char *path, int code, const char *te
 
 	if (code == -EAGAIN && r->rereads) /* it has changed, and is read again */
 		return;
-	if (code == -EPERM && strstr(text, PART_KEPT_WHY)) /* it came meanwhile: RFTP_EXCLUSIVE */
+	if (part_is_kept(code, text)) /* it came meanwhile: RFTP_EXCLUSIVE */
 		code = -EEXIST;
 	if (!r->first.code)
 		err_set(&r->first, code ? code : -EIO, "%s", *text ? text : printable(path));

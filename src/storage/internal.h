@@ -122,6 +122,8 @@ int part_rename(const struct part_spec *s, int dirfd, const char *part);
 
 /* ---- attributes (file.c) ---- */
 
+/* The mode of the regular file name; -1: there is none. (part.c) */
+int64_t mode_there(int dirfd, const char *name);
 /* The final mode of s's file. old: the mode of the file that it replaces; -1: none. */
 mode_t attrs_mode(const struct part_spec *s, int64_t old);
 /* Set the owner and times of s, and this mode (-1: unchanged). 0 or a negative errno. */

@@ -62,8 +62,7 @@ static struct part *part_new(const struct part_spec *s)
 	return p;
 }
 
-/* The mode of the regular file name; -1: there is none. */
-static int64_t mode_there(int dirfd, const char *name)
+int64_t mode_there(int dirfd, const char *name)
 {
 	struct stat st;
 	bool there = fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -582,11 +581,16 @@ int part_name_err(struct err *e, int r, const struct part_spec *s)
 		return part_err(e, r, s, PART_BUSY_WHY);
 	if (r == -ENOLCK)
 		return part_err(e, r, s, "ranges of a file need a filesystem with locks");
-	if (r == -EEXIST && s->keep_old)
+	if (r == -EEXIST && (s->keep_old || s->keep_newer))
 		return part_err(e, -EPERM, s, PART_KEPT_WHY);
 	if (r == -EEXIST || r == -EISDIR)
 		return part_err(e, r, s, "cannot be replaced by a file");
 	return r ? part_err(e, r, s, "cannot rename the finished file into place") : 0;
+}
+
+bool part_is_kept(int code, const char *text)
+{
+	return code == -EPERM && strstr(text, PART_KEPT_WHY);
 }
 
 int part_err(struct err *e, int code, const struct part_spec *s, const char *what)

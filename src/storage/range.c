@@ -179,38 +179,26 @@ static int ranges_compare(const struct part_spec *s, int dirfd, const struct par
 	return r;
 }
 
-static int join_err(struct err *e, int r, const struct part_spec *s)
-{
-	return r == -EEXIST && (s->keep_old || s->keep_newer) ? part_err(e, r, s, PART_KEPT_WHY) :
-	       part_name_err(e, r, s);
-}
-
 /* The ranges are on stable storage. A part with another owner would not be ours: it has that owner
  * only between here and its name, or until an error. */
 static int join_part(struct part_spec *s, int dirfd, const char *part, int fd, struct err *e)
 {
-	int64_t mode = -1;
 	struct stat old;
 	int r = part_may_replace(s, dirfd);
 
-	if (!r && !fstatat(dirfd, s->name, &old, AT_SYMLINK_NOFOLLOW)) {
-		if (S_ISREG(old.st_mode) && !s->set_mode)
-			mode = old.st_mode & 07777;
-		if (s->keep_newer && (old.st_mtim.tv_sec > s->meta.mtime_s ||
-				      (old.st_mtim.tv_sec == s->meta.mtime_s &&
-				       (uint32_t)old.st_mtim.tv_nsec >= s->meta.mtime_ns)))
-			r = -EEXIST;
-	}
+	if (!r && s->keep_newer && !fstatat(dirfd, s->name, &old, AT_SYMLINK_NOFOLLOW) &&
+	    stat_not_older(&old, &s->meta))
+		r = -EEXIST;
 	if (r)
-		return join_err(e, r, s);
-	r = attrs_set(fd, s, attrs_mode(s, mode));
+		return part_name_err(e, r, s);
+	r = attrs_set(fd, s, attrs_mode(s, s->set_mode ? -1 : mode_there(dirfd, s->name)));
 	if (r) {
 		part_err(e, r, s, "cannot be completed");
 	} else {
 		r = FAULT("rename", 0);
 		if (!r)
 			r = part_rename(s, dirfd, part);
-		join_err(e, r, s);
+		part_name_err(e, r, s);
 	}
 	if (r && s->set_owner && fchown(fd, geteuid(), getegid()))
 		log_warn("%s: its ranges are lost: %s", printable(s->name), strerror(errno));

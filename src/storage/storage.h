@@ -153,6 +153,8 @@ struct meta {
 };
 
 void meta_from_stat(struct meta *m, const struct stat *st);
+/* By the modification time. */
+bool stat_not_older(const struct stat *st, const struct meta *m);
 
 /* An item that the walk found. name, target and dir are valid only during the call (dir_ref() keeps
  * dir). */
@@ -279,10 +281,12 @@ enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
 /* The reason in messages about a device, a pipe or a socket. */
 #define FILE_KIND_WHY "not a file, directory or link"
 #define FILE_CHANGED_WHY "changed while being read"
-/* The reasons in messages: a file with a lock, one that must be kept, such a name. */
+/* The reasons in messages: a file with a lock, one that must be kept, a failed fsync, such a name. */
 #define PART_BUSY_WHY "another transfer is writing it"
 #define PART_KEPT_WHY "exists, and may not be replaced"
 #define PART_UNSYNCED_WHY "cannot be brought to stable storage"
+/* Does an error, perhaps of the other side, say that an existing file may not be replaced? */
+bool part_is_kept(int code, const char *text);
 #define PART_NAME_WHY "such names are kept for unfinished files"
 /* The rest of a name after a part's prefix and digits; NULL: it does not begin so. */
 const char *part_tail(const char *name);
@@ -315,8 +319,8 @@ struct part_spec {
 	 * replaces; a new file gets meta.mode (0666 if it is 0), from which the caller has removed
 	 * its umask. In both cases these three bits are cleared. */
 	bool set_mode, set_times, set_owner;
-	bool keep_old;          /* do not replace an existing file: -EPERM; for a join -EEXIST */
-	bool keep_newer;        /* a join does not replace one that is not older: -EEXIST */
+	bool keep_old;          /* do not replace an existing file: -EPERM */
+	bool keep_newer;        /* a join does not replace one that is not older: -EPERM */
 	bool inplace;           /* write directly to name (--inplace) */
 	bool journal;           /* keep a journal, so that a later run can resume */
 	bool sync;              /* part_sync() is called before the commit */

@@ -52,6 +52,13 @@ void meta_from_stat(struct meta *m, const struct stat *st)
 	m->blocks = (uint64_t)st->st_blocks;
 }
 
+bool stat_not_older(const struct stat *st, const struct meta *m)
+{
+	return st->st_mtim.tv_sec > m->mtime_s ||
+	       (st->st_mtim.tv_sec == m->mtime_s &&
+		(uint32_t)st->st_mtim.tv_nsec >= m->mtime_ns);
+}
+
 /* ---- the frames ---- */
 
 /* On 0 the frame owns d's reference. */

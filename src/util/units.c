@@ -112,11 +112,17 @@ int parse_moment(const char *s, int64_t now, int64_t *sec)
 	/* "20260131" is no age. */
 	if (*s && *s != '@' && strchr("0123456789", s[strlen(s) - 1]))
 		return -EINVAL;
-	rc = *s == '@' ? parse_uint(s + (s[1] == '-' ? 2 : 1), 0, INT64_MAX, &n) :
-	     parse_duration(s, &n);
+	if (*s == '@') {
+		bool before = s[1] == '-'; /* 1970 */
+
+		rc = parse_uint(s + 1 + before, 0, INT64_MAX, &n);
+		if (rc == 0)
+			*sec = before ? -(int64_t)n : (int64_t)n;
+		return rc;
+	}
+	rc = parse_duration(s, &n);
 	if (rc == 0)
-		*sec = *s != '@' ? now - (int64_t)(n / 1000000000) :
-		       s[1] == '-' ? -(int64_t)n : (int64_t)n;
+		*sec = now - (int64_t)(n / 1000000000);
 	return rc;
 }
 

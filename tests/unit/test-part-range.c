@@ -76,14 +76,21 @@ static void fill(struct part *p, unsigned i)
 	assert_int_equal(part_note_run(p, &run), 0);
 }
 
-static void complete(unsigned i)
+/* s: piece i */
+static void complete_as(const struct part_spec *s, unsigned i)
 {
-	struct part_spec s = piece(i);
-	struct part *p = begin(&s);
+	struct part *p = begin(s);
 
 	fill(p, i);
 	assert_int_equal(part_range_complete(p, sum(i), NULL), 0);
 	part_free(p);
+}
+
+static void complete(unsigned i)
+{
+	struct part_spec s = piece(i);
+
+	complete_as(&s, i);
 }
 
 static bool unseen;
@@ -367,7 +374,7 @@ static void join_keeps_old_files(void **state)
 	for (unsigned i = 0; i < PIECES; i++)
 		complete(i);
 	tmp_put("d/f", "old");
-	assert_int_equal(join_of(&s, NULL), -EEXIST);
+	assert_int_equal(join_of(&s, NULL), -EPERM);
 	assert_string_equal(tmp_get("d/f"), "old");
 	unlink(tmp_at("d/f"));
 	assert_int_equal(join_of(&s, NULL), 0);
@@ -381,18 +388,37 @@ static void ranges_keep_old_files(void **state)
 	(void)state;
 	for (unsigned i = 0; i < PIECES; i++) {
 		struct part_spec s = piece(i);
-		struct part *p;
 
 		s.keep_old = true;
-		p = begin(&s);
-		fill(p, i);
-		assert_int_equal(part_range_complete(p, sum(i), NULL), 0);
-		part_free(p);
+		complete_as(&s, i);
 	}
 	tmp_put("d/f", "old");
-	assert_int_equal(join(NULL), -EEXIST);
+	assert_int_equal(join(NULL), -EPERM);
 	assert_string_equal(tmp_get("d/f"), "old");
 	unlink(tmp_at("d/f"));
+	assert_int_equal(join(NULL), 0);
+	check_file();
+}
+
+/* A transfer that updates older files replaces no other ones. */
+static void ranges_keep_newer_files(void **state)
+{
+	struct timespec t[2] = { { .tv_sec = 1234567890, .tv_nsec = 42 },
+				 { .tv_sec = 1234567890, .tv_nsec = 42 } };
+
+	(void)state;
+	for (unsigned i = 0; i < PIECES; i++) {
+		struct part_spec s = piece(i);
+
+		s.keep_newer = true;
+		complete_as(&s, i);
+	}
+	tmp_put("d/f", "as old");
+	assert_int_equal(utimensat(AT_FDCWD, tmp_at("d/f"), t, 0), 0);
+	assert_int_equal(join(NULL), -EPERM);
+	assert_string_equal(tmp_get("d/f"), "as old");
+	t[1].tv_nsec--;
+	assert_int_equal(utimensat(AT_FDCWD, tmp_at("d/f"), t, 0), 0);
 	assert_int_equal(join(NULL), 0);
 	check_file();
 }
@@ -400,23 +426,18 @@ static void ranges_keep_old_files(void **state)
 /* The file has its owner before it has its name. */
 static void join_gives_the_owner(void **state)
 {
-	struct part_spec s = piece(0);
 	struct stat st;
 
 	(void)state;
 	if (geteuid())
 		skip();
 	for (unsigned i = 0; i < PIECES; i++) {
-		struct part *p;
+		struct part_spec s = piece(i);
 
-		s = piece(i);
 		s.set_owner = true;
 		s.meta.uid = 12;
 		s.meta.gid = 34;
-		p = begin(&s);
-		fill(p, i);
-		assert_int_equal(part_range_complete(p, sum(i), NULL), 0);
-		part_free(p);
+		complete_as(&s, i);
 	}
 	if (have_faults()) { /* afterwards the part is still ours */
 		set_faults("rename:EIO");
@@ -438,13 +459,9 @@ static void join_keeps_the_mode(void **state)
 	(void)state;
 	for (unsigned i = 0; i < PIECES; i++) {
 		struct part_spec s = piece(i);
-		struct part *p;
 
 		s.set_mode = false;
-		p = begin(&s);
-		fill(p, i);
-		assert_int_equal(part_range_complete(p, sum(i), NULL), 0);
-		part_free(p);
+		complete_as(&s, i);
 	}
 	tmp_put("d/f", "old");
 	assert_int_equal(chmod(tmp_at("d/f"), 0604), 0);
@@ -552,6 +569,7 @@ int main(void)
 		T(a_comparison_can_be_stopped),
 		T(join_keeps_old_files),
 		T(ranges_keep_old_files),
+		T(ranges_keep_newer_files),
 		T(join_gives_the_owner),
 		T(join_keeps_the_mode),
 		T(given_up),

@@ -267,7 +267,7 @@ static int finish_join(struct finish *f, struct server *s, struct shard_item *it
 	if (n < 0)
 		return err_nomem(e);
 	rc = join_file(f, s, it, v, n, e);
-	if (rc == -EEXIST && n && (policy == POLICY_SKIP || policy == POLICY_UPDATE)) {
+	if (part_is_kept(rc, e->text) && (policy == POLICY_SKIP || policy == POLICY_UPDATE)) {
 		log_warn("%s; it is left alone", e->text);
 		*e = (struct err)ERR_INIT;
 		return finish_leave(f, s, it, e);

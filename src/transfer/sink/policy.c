@@ -65,13 +65,6 @@ static int entry_look(const struct sink_file *f, struct stat *st)
 	return dir_stat(f->parent->dir, f->name, st);
 }
 
-static bool not_older(const struct stat *st, const struct meta *m)
-{
-	return st->st_mtim.tv_sec > m->mtime_s ||
-	       (st->st_mtim.tv_sec == m->mtime_s &&
-		(uint32_t)st->st_mtim.tv_nsec >= m->mtime_ns);
-}
-
 static bool same_time(const struct stat *st, const struct meta *m)
 {
 	return st->st_mtim.tv_sec == m->mtime_s && (uint32_t)st->st_mtim.tv_nsec == m->mtime_ns;
@@ -119,6 +112,9 @@ bool sink_passes_over(struct sink *s, struct sink_file *f)
 
 	if (s->discard || s->stream)
 		return false;
+	/* A range is compared with nothing: its file has no bytes under this name yet. */
+	if (f->range.length && policy != POLICY_SKIP && policy != POLICY_UPDATE)
+		return false;
 	if (policy == POLICY_OVERWRITE && f->meta.type == FT_FILE && sink_was_committed(s, f))
 		policy = POLICY_SAME; /* a file that changed since its commit is sent again */
 	if (policy == POLICY_OVERWRITE)
@@ -132,7 +128,7 @@ bool sink_passes_over(struct sink *s, struct sink_file *f)
 	case POLICY_SAME:
 		return !f->other;
 	case POLICY_UPDATE:
-		return not_older(&st, &f->meta);
+		return stat_not_older(&st, &f->meta);
 	case POLICY_CHECKSUM:
 		if (f->link_id)
 			return sink_link_stands(s, f);
@@ -306,12 +302,7 @@ static bool must_compare(struct sink *s, struct sink_file *f)
 
 int sink_answer(struct sink *s, struct sink_file *f)
 {
-	/* Of a file that is cut only the name is judged: its bytes come with other ranges. */
-	if (f->range.length)
-		return entry_decide(s, f, (s->x.c->request.policy == POLICY_SKIP ||
-					   s->x.c->request.policy == POLICY_UPDATE) &&
-					  sink_passes_over(s, f));
-	if (!must_compare(s, f))
+	if (f->range.length || !must_compare(s, f))
 		return entry_decide(s, f, sink_passes_over(s, f));
 	atomic_store(&f->digest_due, true);
 	atomic_fetch_add(&s->entries.bytes_offered, f->meta.size);

@@ -178,7 +178,10 @@ victim() { # KIND ID: its process, when there is one
 	last) patience 60 pgrep -f "(job finish|finish-shards --manifest) $states/$2" ;;
 	esac | tail -n 1
 }
-for kind in task slurmd last task slurmd last; do
+# SLURM_KILLS=10: each of the three ten times.
+for ((i = 0; i < 3 * ${SLURM_KILLS:-2}; i++)); do
+	kinds=(task slurmd last)
+	kind=${kinds[i % 3]}
 	rm -rf "$tmp/root/three"
 	begin put --nodes 3 -a --rate 4M "$src/" "$url/three"
 	[ "$kind" = last ] || patience 60 moving three
@@ -228,14 +231,21 @@ slurm_ wait "$id"
 check "a file that has changed since the plan: not complete" status_is 1
 check "it is named" grep -q 'failed: .*f9: .*changed since the plan' "$tmp/out"
 check "and retry" grep -q "not done: list 1 (rftp-slurm retry $id continues)" "$tmp/out"
-slurm_ retry "$id" --wait
-check "retry does not help" test "$status" -eq 1 -a "$(runs "$id" 1)" -eq 2
-slurm_ retry --incomplete "$id" --wait
-check "retry --incomplete ends the copy" status_is 0
-check "and tells that the file has changed" grep -q 'f9: .*changed since the plan' "$states/$id/finish.log" "$states/$id/shard-1.log"
-check "the trees are equal" same_trees "$src/d" "$tmp/root/changes"
 cp -a "$tmp/f9" "$src/d/f9"
 touch -d '2021-02-03 04:05:06' "$src/d"
+slurm_ retry "$id" --wait
+check "it is as it was: retry" test "$status" -eq 0 -a "$(runs "$id" 1)" -eq 2
+check "the trees are equal" same_trees "$src/d" "$tmp/root/changes"
+scontrol update PartitionName=p State=DOWN
+begin put --nodes 1 -a "$tmp/few/" "$url/changed"
+echo changed >"$tmp/few/2"
+scontrol update PartitionName=p State=UP
+slurm_ wait "$id"
+check "it stays changed: not complete" status_is 1
+slurm_ retry --incomplete "$id" --wait
+check "retry --incomplete ends the copy" status_is 0
+check "and names the file" grep -q 'warning: 2: is not copied' "$states/$id/finish.log"
+check "the trees are equal" same_trees "$tmp/few" "$tmp/root/changed"
 
 mkdir "$tmp/root/small"
 mount -t tmpfs -o size=8M none "$tmp/root/small"
@@ -285,9 +295,10 @@ slurm_ put --nodes 2 --partition nonsense "$src/" "$url/to"
 check "a partition that is not there" test "$status" -eq 1
 check "Slurm says so" warned 'sbatch: .*partition'
 slurm_ put --nodes 2
-check "without words" test "$status" -eq 2
-echo '- x' | slurm_ put --nodes 2 --filter-from - "$src/" "$url/to"
+check "without words" warned 'put needs SOURCE and DESTINATION'
+slurm_ put --nodes 2 --filter-from - "$src/" "$url/to"
 check "rules from standard input" test "$status" -eq 2
+check "say so" warned 'filter-from -: put the rules into a file'
 slurm_ put "$src/" "$url/to"
 check "without --nodes" test "$status" -eq 2
 check "says so" warned 'nodes N is needed'

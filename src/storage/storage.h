@@ -281,7 +281,7 @@ enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
 /* The reason in messages about a device, a pipe or a socket. */
 #define FILE_KIND_WHY "not a file, directory or link"
 #define FILE_CHANGED_WHY "changed while being read"
-/* The reasons in messages: a file with a lock, one that must be kept, a failed fsync, such a name. */
+/* The reasons in messages: a file with a lock, one to keep, a failed fsync, such a name. */
 #define PART_BUSY_WHY "another transfer is writing it"
 #define PART_KEPT_WHY "exists, and may not be replaced"
 #define PART_UNSYNCED_WHY "cannot be brought to stable storage"

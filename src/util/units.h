@@ -15,8 +15,7 @@ int parse_duration(const char *s, uint64_t *ns);
 
 /* A time in seconds since 1970: "2026-01-31", "2026-01-31 12:00", "2026-01-31T12:00:30" (local
  * time; UTC with "Z" at the end), "@SECONDS" (negative before 1970), or an age before now such as
- * "90m", "36h", "7d".
- * 0; -EINVAL; -ERANGE. */
+ * "90m", "36h", "7d". 0; -EINVAL; -ERANGE. */
 int parse_moment(const char *s, int64_t now, int64_t *sec);
 
 /* Bytes per second: a size ("100M"), or bits with "bit" ("10Gbit", powers of 1000); "/s" may

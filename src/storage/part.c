@@ -581,7 +581,7 @@ int part_name_err(struct err *e, int r, const struct part_spec *s)
 		return part_err(e, r, s, PART_BUSY_WHY);
 	if (r == -ENOLCK)
 		return part_err(e, r, s, "ranges of a file need a filesystem with locks");
-	if (r == -EEXIST && (s->keep_old || s->keep_newer))
+	if (r == -EEXIST && s->keep_old)
 		return part_err(e, -EPERM, s, PART_KEPT_WHY);
 	if (r == -EEXIST || r == -EISDIR)
 		return part_err(e, r, s, "cannot be replaced by a file");

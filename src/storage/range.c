@@ -188,7 +188,7 @@ static int join_part(struct part_spec *s, int dirfd, const char *part, int fd, s
 
 	if (!r && s->keep_newer && !fstatat(dirfd, s->name, &old, AT_SYMLINK_NOFOLLOW) &&
 	    stat_not_older(&old, &s->meta))
-		r = -EEXIST;
+		return part_err(e, -EPERM, s, PART_KEPT_WHY);
 	if (r)
 		return part_name_err(e, r, s);
 	r = attrs_set(fd, s, attrs_mode(s, s->set_mode ? -1 : mode_there(dirfd, s->name)));
@@ -198,10 +198,11 @@ static int join_part(struct part_spec *s, int dirfd, const char *part, int fd, s
 		r = FAULT("rename", 0);
 		if (!r)
 			r = part_rename(s, dirfd, part);
-		part_name_err(e, r, s);
+		r = part_name_err(e, r, s);
 	}
 	if (r && s->set_owner && fchown(fd, geteuid(), getegid()))
-		log_warn("%s: its ranges are lost: %s", printable(s->name), strerror(errno));
+		log_warn("%s: its part cannot be given back to this user, so its ranges must be "
+			 "copied again: %s", printable(s->name), strerror(errno));
 	if (!r && fsync(fd))
 		r = part_err(e, -errno, s, PART_UNSYNCED_WHY);
 	return r;

@@ -112,7 +112,7 @@ bool sink_passes_over(struct sink *s, struct sink_file *f)
 
 	if (s->discard || s->stream)
 		return false;
-	/* A range is compared with nothing: its file has no bytes under this name yet. */
+	/* Other policies compare content, and the file of a range has none under its name yet. */
 	if (f->range.length && policy != POLICY_SKIP && policy != POLICY_UPDATE)
 		return false;
 	if (policy == POLICY_OVERWRITE && f->meta.type == FT_FILE && sink_was_committed(s, f))

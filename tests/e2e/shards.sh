@@ -257,10 +257,11 @@ for option in --update --skip-existing; do
 	done
 done
 rm -rf "$tmp/root/to" && plan v -a --update "$src/big" "$url/to/" --shards 2
-copies put v
+check "--update: the lists" copies put v
 echo old >"$tmp/root/to/big" && touch -d 2001-01-01 "$tmp/root/to/big"
 finish_shards v
-check "--update replaces an older file" same "$src/big" "$tmp/root/to/big"
+check "the ranges replace an older file" status_is 0
+check "as it is" same "$src/big" "$tmp/root/to/big"
 mv "$tmp/hole" "$src/hole"
 
 # Rules and times are those of the plan.
@@ -438,6 +439,8 @@ check "the part is given up" no_parts "$tmp/root/to"
 check "the manifest has it" grep -q '  big$' "$tmp/mi"
 finish_shards i
 check "then nothing is missing" status_is 0
+run rftp put -q --shard-list "$tmp/i/shard-0001.jsonl"
+check "its list copies nothing more" test "$status:$(cd "$tmp/root/to" && ls -A)" = 0:big
 
 # No list was run: there is no directory of the file, nor a part.
 mkdir "$tmp/deep" && cp -a --sparse=always "$src/hole" "$tmp/deep/hole"

@@ -17,7 +17,7 @@ struct finish {
 	struct shard_plan p;
 	struct shard_results ranges; /* of the lists; whole files are only counted */
 	uint64_t items, bytes;       /* that the lists have done */
-	struct shard_results whole;  /* the files that an earlier run has joined */
+	struct shard_results whole;  /* the files that an earlier run has done */
 	FILE **results;              /* [p.n + 1] locked; 0: those of finish-shards */
 	struct shard_tap tap;
 	uint64_t missing, joined, lost, late;
@@ -43,14 +43,6 @@ static int finish_open(struct finish *f, struct err *e)
 }
 
 /* ---- is all there? ---- */
-
-/* Has finish-shards joined or copied the file of it? */
-static bool is_whole(const struct finish *f, const struct shard_item *it)
-{
-	const struct shard_item whole = { .path = it->path };
-
-	return shard_results_find(&f->whole, &whole);
-}
 
 /* An error, unless this host copies what is missing. */
 static void missing_say(const struct finish *f, const char *text)
@@ -97,7 +89,7 @@ static int finish_check_list(struct finish *f, unsigned i, struct err *e)
 		d = shard_results_find(&done, &it);
 		if (d && it.range.length)
 			rc = shard_results_add(&f->ranges, d) ? err_nomem(e) : rc;
-		else if (!d && !is_whole(f, &it) && missing++ < NAMED_MOST)
+		else if (!d && !shard_is_whole(&f->whole, &it) && missing++ < NAMED_MOST)
 			missing_item(f, &it, i);
 		shard_item_clear(&it);
 	}
@@ -294,7 +286,7 @@ static int finish_join_all(struct finish *f, struct server *s, uint64_t *bad, st
 	while (!rc && (rc = shard_item_read(in, file, &it, e)) > 0) {
 		struct err why = ERR_INIT;
 
-		if (!is_whole(f, &it))
+		if (!shard_is_whole(&f->whole, &it))
 			rc = finish_join(f, s, &it, &why);
 		else
 			rc = 0;
@@ -460,8 +452,8 @@ static void finish_file_done(void *arg, const struct file_report *r)
 	if (r->end != FILE_COPIED || !r->plain || !rel || !r->sum)
 		return;
 	if (!f->incomplete && f->late++ < NAMED_MOST)
-		log_error("%s: copied by finish-shards: it is new, or " SHARD_CHANGED,
-			  printable(rel));
+		log_error("%s: copied by finish-shards: it is new, or " SHARD_CHANGED
+			  ", at the source or the destination", printable(rel));
 	if (finish_done(f, &it, r->sum))
 		f->broken = -EIO;
 }

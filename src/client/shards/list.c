@@ -512,6 +512,13 @@ const struct shard_done *shard_results_find(const struct shard_results *r,
 	return r->n ? bsearch(&key, r->v, r->n, sizeof(*r->v), by_key) : NULL;
 }
 
+bool shard_is_whole(const struct shard_results *of_finish, const struct shard_item *it)
+{
+	const struct shard_item whole = { .path = it->path };
+
+	return shard_results_find(of_finish, &whole);
+}
+
 void shard_results_clear(struct shard_results *r)
 {
 	free(r->v);

@@ -25,6 +25,7 @@ struct run {
 	FILE *list, *results;
 	char *list_name;
 	struct shard_results done; /* of earlier runs */
+	struct shard_results whole; /* of finish-shards */
 	struct running *items;     /* [n] of the present transfer */
 	size_t n, room, bytes;
 	struct running *by_key;
@@ -107,7 +108,7 @@ static int run_next(struct run *r, struct err *e)
 		rc = shard_item_read(r->list, r->list_name, &it, e);
 		if (rc <= 0)
 			break;
-		if (shard_results_find(&r->done, &it)) {
+		if (shard_results_find(&r->done, &it) || shard_is_whole(&r->whole, &it)) {
 			shard_item_clear(&it);
 			continue;
 		}
@@ -255,6 +256,22 @@ static unsigned run_check(struct run *r, struct err *e)
 	return (unsigned)shard;
 }
 
+/* finish-shards writes its results only while it locks those of all lists, so not now. */
+static int run_read_whole(struct run *r, struct err *e)
+{
+	CLEANUP_FREE char *file = shard_path(&r->p, 0, true);
+	FILE *in = file ? fopen(file, "re") : NULL;
+	int rc = 0;
+
+	if (in)
+		rc = shard_results_read(&r->whole, 0, in, e);
+	else if (!file || errno != ENOENT)
+		rc = err_path(e, file ? -errno : -ENOMEM, file ? file : r->p.dir, CANNOT_READ);
+	if (in)
+		fclose(in);
+	return rc;
+}
+
 static int run_begin(struct run *r, const char *list, struct err *e)
 {
 	CLEANUP_FREE char *copy = strdup(list);
@@ -275,7 +292,8 @@ static int run_begin(struct run *r, const char *list, struct err *e)
 	r->results = shard_results_open(&r->p, r->shard, e);
 	if (!r->results)
 		return e->code;
-	return shard_results_read(&r->done, r->shard, r->results, e);
+	rc = shard_results_read(&r->done, r->shard, r->results, e);
+	return rc ? rc : run_read_whole(r, e);
 }
 
 static void run_end(struct run *r)
@@ -288,6 +306,7 @@ static void run_end(struct run *r)
 	if (r->results)
 		fclose(r->results);
 	shard_results_clear(&r->done);
+	shard_results_clear(&r->whole);
 	shard_plan_clear(&r->p);
 }
 

@@ -7,7 +7,7 @@
  *                         line
  *   split.jsonl           the files that are cut into ranges, a struct shard_item in each line
  *   shard-0001.result.jsonl ...  the results of the transfers of a list
- *   split.result.jsonl    the files that finish-shards has joined from ranges
+ *   split.result.jsonl    the files that finish-shards has joined, copied or left alone
  *
  * Main thread, unless a comment says otherwise. */
 #ifndef RFTP_CLIENT_SHARDS_H
@@ -31,7 +31,7 @@ struct shard_plan {
 				    * absolute */
 	const char *source, *destination; /* paths of the directories that items are in */
 	unsigned n;                /* of lists */
-	char *own;                 /* that of words which names a server */
+	char *own;                 /* malloc'd copy of the word that names the server */
 };
 
 /* 0, and shard_plan_clear() frees p; or a negative errno with text. */
@@ -122,6 +122,8 @@ void shard_results_sort(struct shard_results *r);
 /* NULL: the item is not done. */
 const struct shard_done *shard_results_find(const struct shard_results *r,
 					    const struct shard_item *it);
+/* Has finish-shards joined, copied or left alone the file of it? of_finish: results of list 0. */
+bool shard_is_whole(const struct shard_results *of_finish, const struct shard_item *it);
 void shard_results_clear(struct shard_results *r);
 
 /* ---- events ---- */

@@ -189,13 +189,13 @@ for ((i = 0; i < 3 * ${SLURM_KILLS:-2}; i++)); do
 	if [ "$kind" = slurmd ]; then
 		node=$(squeue --noheader --states=RUNNING --name="rftp-$id" --format=%N | tail -n 1)
 		complete_lists "$id" >"$tmp/before"
-		kill -KILL "$(node_pid "${node#n}")"
+		check "slurmd: is killed" kill -KILL "$(node_pid "${node#n}")"
 		sleep 1
 		start_node "${node#n}"
 	else
 		pid=$(victim "$kind" "$id")
 		complete_lists "$id" >"$tmp/before"
-		kill -KILL "$pid"
+		check "$kind: is killed" kill -KILL "$pid"
 	fi
 	check "$kind killed: the jobs end" after_all "$id"
 	# Slurm itself has queued no list again that was complete.
@@ -245,6 +245,7 @@ check "it stays changed: not complete" status_is 1
 slurm_ retry --incomplete "$id" --wait
 check "retry --incomplete ends the copy" status_is 0
 check "and names the file" grep -q 'warning: 2: is not copied' "$states/$id/finish.log"
+check "the report does not call it failed" grep -q 'left to the last job: .*2: .*changed' "$tmp/out"
 check "the trees are equal" same_trees "$tmp/few" "$tmp/root/changed"
 
 mkdir "$tmp/root/small"

@@ -89,9 +89,9 @@ def busy(all_runs: Iterable[Run]) -> float:
 # ---- the report -----------------------------------------------------------------------
 
 
-def _list(copy: State, p: state.Progress, its: list[Run]) -> dict[str, Any]:
+def _list(copy: State, p: state.Progress, its: list[Run], complete: bool) -> dict[str, Any]:
     failures = its[-1].failures if its and not p.complete else []
-    if not failures and not p.complete:
+    if not failures and not p.complete and not complete:
         last = file_text(copy.file(f"shard-{p.number}.log")).split("\n")[-1]
         host = (p.number - 1) // copy.job["tasks_per_node"] + 1
         failures = [{"path": os.path.basename(p.list), "text": last or f"see host-{host}.log"}]
@@ -104,7 +104,7 @@ def _list(copy: State, p: state.Progress, its: list[Run]) -> dict[str, Any]:
 def make(copy: State, complete: bool) -> dict[str, Any]:
     plan, progress = copy.planned(), state.progress(copy)
     by_list = {p.number: runs(copy, p.number) for p in progress}
-    lists = [_list(copy, p, by_list[p.number]) for p in progress]
+    lists = [_list(copy, p, by_list[p.number], complete) for p in progress]
     by_host: dict[str, list[Run]] = {}
     for run in (run for its in by_list.values() for run in its):
         by_host.setdefault(run.host, []).append(run)
@@ -120,7 +120,7 @@ def make(copy: State, complete: bool) -> dict[str, Any]:
                    its / took if took else 0.0} for host, (its, took) in sorted(amounts.items())],
         "slowest": max((item for item in lists if item["seconds"]), default=None,
                        key=lambda item: float(item["seconds"])),
-        "missing": [p.number for p in progress if not p.complete], "lists": lists,
+        "missing": [p.number for p in progress if not p.complete and not complete], "lists": lists,
         "runs": [{"list": number, **asdict(run)} for number, its in by_list.items() for run in its]}
 
 
@@ -138,7 +138,8 @@ def text(found: dict[str, Any]) -> str:
         lines.append(f"  slowest: list {slow['number']} on {slow['host']}, {slow['seconds']:.0f} s"
                      f"{why}")
     failures = [f for item in found["lists"] for f in item["failures"]]
-    lines += [f"  failed: {printable(f['path'])}: {printable(f['text'])}" for f in failures[:10]]
+    verdict = "left to the last job" if found["complete"] else "failed"
+    lines += [f"  {verdict}: {printable(f['path'])}: {printable(f['text'])}" for f in failures[:10]]
     if len(failures) > 10:
         lines.append(f"  and {len(failures) - 10} more in report.json")
     if not found["complete"]:

@@ -4,6 +4,7 @@
 # --help has, words of their arguments, local names. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 . "$lib/completion.bash"
 
 mkdir "$tmp/work" && cd "$tmp/work" || exit 99

@@ -5,6 +5,7 @@
 # and references exist. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3
 unset RFTP_SYSFS
 

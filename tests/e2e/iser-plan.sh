@@ -3,6 +3,7 @@
 # is reported in one line, and then no file is written. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3
 unset RFTP_SYSFS
 umask 022

@@ -3,6 +3,7 @@
 # messages. The guest's test, tests/vm/iser-scripts.sh, has their work. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 . "$top_srcdir/tests/e2e/iser-looks.bash"
 export RFTP_ISER_STATE=$tmp/state
 me=iqn.2026-01.org.example:me

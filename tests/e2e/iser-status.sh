@@ -3,6 +3,7 @@
 # has the kernel's configfs. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 . "$top_srcdir/tests/e2e/iser-looks.bash"
 need python3
 

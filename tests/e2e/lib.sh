@@ -24,9 +24,9 @@ skip_all() { # WHY
 	exit 0
 }
 
-# For tests of scripts and Python programs: a build with sanitizers would only repeat them.
+# For tests of scripts, texts and Python programs.
 skip_with_sanitizers() {
-	! rftp --version | grep -q '+asan' || skip_all "the programs of this test are not in C"
+	! rftp --version | grep -q '+asan' || skip_all "a build with sanitizers would only repeat it"
 }
 
 need() { # COMMAND...: programs that this script cannot do without

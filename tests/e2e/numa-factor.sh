@@ -5,6 +5,7 @@
 # tests/vm/numa-affinity.sh counts something else in their place.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3
 
 factor() { run rftp-numa factor "$@"; }

@@ -2,6 +2,7 @@
 # rftp-numa model: the cost of copies on this machine, and the use of another machine's model. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3
 unset RFTP_NUMA_MODEL RFTP_SYSFS
 

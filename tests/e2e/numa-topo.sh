@@ -2,6 +2,7 @@
 # rftp-numa topo, on this machine and on descriptions of others. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3
 
 # machine NAME: described by tests/unit/sysfs, into $tmp/NAME

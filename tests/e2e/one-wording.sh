@@ -4,6 +4,7 @@
 # a message has the shape PLACE: CONDITION: REASON. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3
 
 messages() { "$lib/messages.py" "$@"; }

@@ -4,6 +4,7 @@
 # and that it undoes the settings of --loop. By TCP; RDMA is in tests/vm/wan-loopback.sh. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3 rftp rftpd
 limit=300
 

@@ -146,13 +146,13 @@ check "an account that may not delete: they stay" has 3 "$tmp/root/a"
 stop_server
 
 # By their age: a file that is written there has them removed.
-start_server aged --root "$tmp/root" --anonymous rw --plain --parts-age 2s
+start_server aged --root "$tmp/root" --anonymous rw --plain --parts-age 6s
 rm -rf "$tmp/root/a"
 for way in rftp ftp; do
 	mkdir -p "$tmp/root/a/b"
 	left "$tmp/root/a"
 	check "age, $way: a transfer runs" running
-	sleep 3
+	sleep 7
 	left "$tmp/root/a/b"
 	if [ $way = rftp ]; then
 		run rftp put -q --accept-new "$tmp/small" "$url/a/b/"
@@ -162,7 +162,7 @@ for way in rftp ftp; do
 	check "age, $way: status" status_is 0
 	check "age, $way: the young stay" has 3 "$tmp/root/a/b"
 	check "age, $way: so do those of another directory" has 3 "$tmp/root/a"
-	sleep 3
+	sleep 7
 	if [ $way = rftp ]; then
 		run rftp put -q "$tmp/small" "$tmp/big" "$url/a/b/"
 	else

@@ -31,7 +31,7 @@ others_stay() {
 }
 # running: a transfer into a/b that takes its time
 running() {
-	rftp put -q --accept-new --rate 1M "$tmp/big" "$url/a/b/big" </dev/null >/dev/null 2>&1 &
+	rftp put -q --accept-new --rate 300K "$tmp/big" "$url/a/b/big" </dev/null >/dev/null 2>&1 &
 	mover=$!
 	others=("$mover")
 	patience 20 find_held

@@ -24,8 +24,7 @@ struct run {
 	struct shard_plan p;
 	FILE *list, *results;
 	char *list_name;
-	struct shard_results done; /* of earlier runs */
-	struct shard_results whole; /* of finish-shards */
+	struct shard_results done, whole; /* of earlier runs; of finish-shards */
 	struct running *items;     /* [n] of the present transfer */
 	size_t n, room, bytes;
 	struct running *by_key;

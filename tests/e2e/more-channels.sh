@@ -46,7 +46,8 @@ for dir in $ways; do
 	RFTP_FAULT=lossy far "$dir" 600 none all
 	check "$dir, a path that loses: it ends well" status_is 0
 	check "$dir, a path that loses: as it was" same "$tmp/big" "$target"
-	check "$dir, a path that loses: a few at first, up to 32" test "$first" -lt 16 -a "$most" = 32
+	# At most 16 at first, for a round trip of 96 ms, which a busy host can have.
+	check "$dir, a path that loses: a few at first, up to 32" test "$first" -le 16 -a "$most" = 32
 	check "$dir, a path that loses: more than these" test "$used" -gt "$first"
 	check "$dir, a path that loses: -v tells" \
 		grep -qE '[0-9]+ channels: .* ms, 1e\+02 % (retransmitted|out of order)' "$tmp/err"

@@ -62,10 +62,12 @@ struct listener {
 	bool given;      /* opened by a service manager; the setting listen is not used */
 };
 
-/* Open the sockets that o asks for, or take the descriptors of a; write o's port file. 0, or a
- * negative errno with text. */
+/* Open the sockets that o asks for, or take the descriptors of a. 0, or a negative errno with
+ * text. */
 int listener_open(struct listener *l, const struct srv_options *o, const struct activation *a,
 		  struct err *e);
+/* Write the ports of l to file, one per line; file may be NULL. 0, or a negative errno with text. */
+int listener_write_ports(const struct listener *l, const char *file, struct err *e);
 /* Accept a connection on the i-th socket. Returns its descriptor, which the caller owns, and fills
  * ends; -EAGAIN: there is no connection. */
 int listener_accept(struct listener *l, nfds_t i, struct ends *ends);

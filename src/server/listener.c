@@ -182,7 +182,7 @@ static int listener_open_all(struct listener *l, const struct srv_options *o, st
 	return 0;
 }
 
-static int write_ports(const struct listener *l, const char *file, struct err *e)
+int listener_write_ports(const struct listener *l, const char *file, struct err *e)
 {
 	char text[LISTEN_MAX * 8], address[80];
 	size_t n = 0;
@@ -230,7 +230,7 @@ int listener_open(struct listener *l, const struct srv_options *o, const struct 
 	if (rc < 0)
 		return rc;
 	listener_close_all(&previous);
-	return write_ports(l, o->port_file, e);
+	return 0;
 }
 
 /* ---- other settings ---- */
@@ -250,7 +250,7 @@ int listener_change(struct listener *l, const struct srv_options *o, struct err 
 		return rc;
 	listener_close_all(&old);
 	*l = new;
-	if (write_ports(l, o->port_file, e) < 0)
+	if (listener_write_ports(l, o->port_file, e) < 0)
 		log_error("%s", e->text);
 	return 0;
 }

@@ -528,6 +528,9 @@ int srv_listen(struct server *sv, const struct activation *given)
 		rc = listener_open(&m.listener, o, given, &e);
 	if (rc == 0)
 		rc = metrics_write(&m, &e);
+	/* Scripts that wait for the port file find the metrics file, too. */
+	if (rc == 0)
+		rc = listener_write_ports(&m.listener, o->port_file, &e);
 	if (rc == 0)
 		rc = handover_claim(&m.handover, &e);
 	if (rc < 0) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""flood-client.py PORT PID N HOSTS: N wrong passwords at once, from HOSTS hosts, while another host
-logs in as alice. PID is the server, with --plain. Prints:
+"""flood-client.py PORT PID N HOSTS [early]: N wrong passwords at once, from HOSTS hosts, while another
+host logs in as alice. PID is the server, with --plain. early: each client sends its password as soon as
+it is connected, so that none is late for a short --login-timeout. Prints:
 
     refused N         number of wrong passwords with reply 530
     later N           number with reply 421
@@ -13,7 +14,8 @@ import sys
 import threading
 import time
 
-PORT, PID, N, HOSTS = (int(n) for n in sys.argv[1:])
+PORT, PID, N, HOSTS = (int(n) for n in sys.argv[1:5])
+EARLY = sys.argv[5:] == ["early"]
 PATIENCE = 300
 
 
@@ -61,9 +63,12 @@ def resident():
     return total
 
 
-crowd = [connect(f"127.0.3.{1 + i % HOSTS}") for i in range(N)]
-for sock in crowd:
-    assert say(sock, "USER nobody") == 331
+crowd = []
+for i in range(N):
+    crowd.append(connect(f"127.0.3.{1 + i % HOSTS}"))
+    assert say(crowd[i], "USER nobody") == 331
+    if EARLY:
+        crowd[i].sendall(b"PASS wrong\r\n")
 before, peak, over = resident(), 0, False
 
 
@@ -90,7 +95,8 @@ def hear(sock):
 watcher = threading.Thread(target=watch)
 watcher.start()
 for sock in crowd:
-    sock.sendall(b"PASS wrong\r\n")
+    if not EARLY:
+        sock.sendall(b"PASS wrong\r\n")
 hearers = [threading.Thread(target=hear, args=(sock,)) for sock in crowd]
 for t in hearers:
     t.start()

@@ -66,7 +66,8 @@ struct listener {
  * text. */
 int listener_open(struct listener *l, const struct srv_options *o, const struct activation *a,
 		  struct err *e);
-/* Write the ports of l to file, one per line; file may be NULL. 0, or a negative errno with text. */
+/* Write the ports of l to file, one per line; file may be NULL. 0, or a negative errno with
+ * text. */
 int listener_write_ports(const struct listener *l, const char *file, struct err *e);
 /* Accept a connection on the i-th socket. Returns its descriptor, which the caller owns, and fills
  * ends; -EAGAIN: there is no connection. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """flood-client.py PORT PID N HOSTS [early]: N wrong passwords at once, from HOSTS hosts, while another
-host logs in as alice. PID is the server, with --plain. early: each client sends its password as soon as
-it is connected, so that none is late for a short --login-timeout. Prints:
+host logs in as alice. PID is the server, with --plain. early: each client sends its password before
+the next one connects, so that none is late for a short --login-timeout. Prints:
 
     refused N         number of wrong passwords with reply 530
     later N           number with reply 421
@@ -16,6 +16,7 @@ import time
 
 PORT, PID, N, HOSTS = (int(n) for n in sys.argv[1:5])
 EARLY = sys.argv[5:] == ["early"]
+assert EARLY or not sys.argv[5:]
 PATIENCE = 300
 
 

@@ -46,9 +46,10 @@ chmod 600 "$tmp/netrc" "$tmp/wrong"
 # ---- a file that cannot be written ----
 
 run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s" "${processes[@]}" \
-	--metrics-file "$tmp/nowhere/rftpd.prom"
+	--metrics-file "$tmp/nowhere/rftpd.prom" --port-file "$tmp/port"
 check "without the directory rftpd does not start" status_is 3
 check "it says why" test "$(grep -c "metrics file.*nowhere.*No such file or directory" "$tmp/err")" = 1
+check "no port file says that rftpd is ready" test ! -e "$tmp/port"
 ln -s /dev/null "$tmp/null"
 run rftpd --listen 127.0.0.1:0 --root "$tmp/nothing" --anonymous ro --metrics-file "$tmp/null"
 check "a device stays" test -c /dev/null

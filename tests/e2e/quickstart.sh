@@ -105,6 +105,7 @@ check "a size that is none: status 2" [ "$status" = 2 ]
 quickstart --size 1M --tree "$tmp/none"
 check "a tree that does not exist: status 1" [ "$status" = 1 ]
 check "and it says so" grep -q 'no tree of files.*/none' "$tmp/err"
+check "before it builds" not printed '^Building in'
 quickstart --nonsense
 check "an unknown option: status 2" [ "$status" = 2 ]
 quickstart --help

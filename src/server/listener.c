@@ -250,7 +250,5 @@ int listener_change(struct listener *l, const struct srv_options *o, struct err 
 		return rc;
 	listener_close_all(&old);
 	*l = new;
-	if (listener_write_ports(l, o->port_file, e) < 0)
-		log_error("%s", e->text);
 	return 0;
 }

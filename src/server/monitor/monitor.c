@@ -367,6 +367,8 @@ static void settings_reread(struct monitor *m)
 		return;
 	}
 
+	if (listener_write_ports(&m->listener, next.opt.port_file, &e) < 0)
+		log_error("%s", e.text);
 	memory_change(m, &next.opt);
 	turns_change(&m->turns, &next.opt);
 	m->metrics.next = 0; /* the file may be another one */

@@ -6,7 +6,7 @@ the next one connects, so that none is late for a short --login-timeout. Prints:
     refused N         number of wrong passwords with reply 530
     later N           number with reply 421
     else N            number with any other reply
-    grown KB          peak growth of the memory of all the server's processes
+    grown KB          peak growth of the memory of all the server's processes, once all are connected
     honest CODE S     alice's reply, and its time in seconds
 """
 import socket
@@ -16,7 +16,7 @@ import time
 
 PORT, PID, N, HOSTS = (int(n) for n in sys.argv[1:5])
 EARLY = sys.argv[5:] == ["early"]
-assert EARLY or not sys.argv[5:]
+assert EARLY or len(sys.argv) == 5
 PATIENCE = 300
 
 
@@ -95,8 +95,8 @@ def hear(sock):
 
 watcher = threading.Thread(target=watch)
 watcher.start()
-for sock in crowd:
-    if not EARLY:
+if not EARLY:
+    for sock in crowd:
         sock.sendall(b"PASS wrong\r\n")
 hearers = [threading.Thread(target=hear, args=(sock,)) for sock in crowd]
 for t in hearers:

@@ -9,7 +9,7 @@ need python3
 per_check=33500 per_connection=2000
 flood=100
 if sanitized || [ "$slow" -gt 1 ]; then
-	flood=20 per_check=120000 per_connection=60000
+	flood=20 per_check=96000 per_connection=60000
 fi
 [[ $(ulimit -n) == unlimited || $(ulimit -n) -gt 1000 ]] || skip_all "ulimit -n is $(ulimit -n)"
 
@@ -40,8 +40,8 @@ answers() {
 	check "$1: another host logs in" test "$(word honest)" = 230
 	check "$1: within $2 s" test "$(honest)" -le $(($2 * slow))
 }
-# holds NAME CHECKS SECONDS: the same with so many checks at once; the client may count the memory of
-# one more, which begins while another ends
+# holds NAME CHECKS SECONDS: the same, with memory for so many checks at once. flood-client.py may count
+# one more, if a check begins while another ends.
 holds() {
 	check "$1: memory for $2 checks at once, not for $clients" \
 		test "$(word grown)" -lt $((($2 + 1) * per_check + clients * per_connection))

@@ -75,8 +75,10 @@ else
 	skip "of IPv6, too" "there is no IPv6 here"
 fi
 sed -i 's/rw/ro/' "$tmp/conf"
+rm "$tmp/given.port"
 kill -HUP "$server"
 check "settings read anew" soon_logged given 'settings read anew'
+check "write the port file again" grep -qx "$port" "$tmp/given.port"
 check "leave them as they are" greets 127.0.0.1 "$port"
 sed -i 's/ro$/rw/' "$tmp/conf"
 check "it stops well" stops_well
